@@ -1,0 +1,58 @@
+/* A GPU as scenarios/gpus/NAME.yaml describes it. Every figure in the file carries its source; the
+ * loader keeps the values and the path. Unit suffixes are in the names. */
+#ifndef KC_ENGINE_MEMORY_GPU_H
+#define KC_ENGINE_MEMORY_GPU_H
+
+#include "engine/base/diag.h"
+#include "kernels/formats/format.h"
+
+enum { KC_GPU_NAME_BYTES = 32, KC_GPU_PRICES_MAX = 8, KC_GPU_PROFILES_MAX = 8 };
+
+struct kc_gpu_price {
+  double usd_per_hour;
+  char date[16];      /* YYYY-MM or YYYY-MM-DD */
+  char source[96];
+};
+
+/* How well software uses the hardware. One entry per named profile. */
+struct kc_gpu_profile {
+  char name[32];              /* "plain" until measured profiles exist */
+  double bandwidth_efficiency; /* of memory_bandwidth, (0, 1] */
+  double flops_efficiency;     /* of the dense rate, (0, 1] */
+  double op_latency_us;        /* added to every operation */
+  double host_step_us;         /* added to every step */
+  bool host_measured;          /* false: the host term is unconfirmed */
+  char source[96];
+};
+
+struct kc_gpu {
+  char name[KC_GPU_NAME_BYTES];
+  char title[64];
+  char path[KC_DIAG_PATH_BYTES];
+  char sha256[65];
+  uint64_t memory_bytes;          /* as nvidia-smi reports it */
+  uint64_t total_vllm_bytes;      /* what the CUDA runtime reports as total (vllm's rule) */
+  uint64_t free_sglang_bytes;     /* free after driver, context and communicator, tensor = 1 */
+  uint64_t free_sglang_tp_bytes;  /* the same with a communicator of 2 or more ranks */
+  bool free_confirmed;            /* false: derived from another board's overhead */
+  uint64_t non_torch_bytes;       /* vllm: memory outside the allocator */
+  double memory_bandwidth;        /* bytes/s */
+  double flops[KC_MATH_KINDS];    /* dense operations/s; 0 = not supported natively */
+  double link_bandwidth;          /* bytes/s one way per GPU inside a node; 0 = PCIe only */
+  double pcie_bandwidth;          /* bytes/s one way */
+  double node_bandwidth;          /* bytes/s one way per GPU between nodes */
+  double link_latency_us;         /* of one collective, any size */
+  uint32_t gpus_per_node;
+  double power_w;
+  uint32_t price_count;
+  struct kc_gpu_price price[KC_GPU_PRICES_MAX]; /* the first is the default */
+  uint32_t profile_count;
+  struct kc_gpu_profile profile[KC_GPU_PROFILES_MAX];
+};
+
+enum kc_err kc_gpu_load(struct kc_gpu *gpu, const char *path, struct kc_diag *diag);
+
+/* Profile by name, or NULL. */
+const struct kc_gpu_profile *kc_gpu_profile_find(const struct kc_gpu *gpu, const char *name);
+
+#endif

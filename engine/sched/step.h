@@ -1,0 +1,108 @@
+/* The step contract between scheduler and executor (design section 2, contract 3).
+ *
+ * A step is a batch delta plus aggregates. A predicted executor reads the aggregates; a real one
+ * applies the delta to its slot-indexed tables. Neither side knows the other: the scheduler never
+ * sees a request's true output length, the executor never decides who runs.
+ *
+ * Order of a step s:
+ *   1. the policy forms it: left (preempted now, or ended after step s-1), joined, grants, chunks
+ *   2. the executor runs it: duration, slots that finished with it
+ *   3. the instance advances its clock, turns finished prefills into decodes, ends requests
+ *
+ * Contexts. A decoding slot with c tokens of KV computed before step s writes token c in step s and
+ * attends to c + 1 tokens: its context in step s is c + 1. A chunk of n tokens that starts at
+ * `start` attends to start + 1, ..., start + n tokens.
+ */
+#ifndef KC_ENGINE_SCHED_STEP_H
+#define KC_ENGINE_SCHED_STEP_H
+
+#include "engine/base/vtime.h"
+
+enum { KC_CAPS_MAX = 4 };
+
+/* A request as it is offered to an instance. Its index in the request table is its identity. */
+struct kc_request {
+  kc_ps arrival_ps;
+  uint32_t input_tokens;  /* >= 1 */
+  uint32_t output_tokens; /* true length, >= 1: for the executor alone */
+  uint32_t max_tokens;    /* limit that the client set, >= 1 */
+};
+
+struct kc_join {
+  uint32_t slot;
+  uint32_t request;    /* index in the request table */
+  uint32_t known;      /* tokens whose KV must exist before the next token: prompt + outputs so far */
+  uint32_t outputs;    /* outputs produced before (> 0 after a preemption) */
+  bool kv_in_place;    /* decode role: all but the last known token already have KV */
+};
+
+/* Pages [first, first + count) of a slot's table row were filled. */
+struct kc_grant {
+  uint32_t slot;
+  uint32_t first;
+  uint32_t count;
+};
+
+/* Part of a prompt computed in this step. */
+struct kc_chunk {
+  uint32_t slot;
+  uint32_t start; /* tokens computed before */
+  uint32_t count; /* >= 1 */
+  bool last;      /* completes the known tokens: the step yields a token for this slot */
+};
+
+/* Integers that decide a step's duration. Sums are over the batch of this step. */
+struct kc_aggregates {
+  uint32_t decodes;            /* slots that decode one token */
+  uint32_t chunks;             /* prefill chunks */
+  uint32_t logits;             /* sequences that yield a token: decodes + chunks with `last` */
+  uint64_t prefill_tokens;     /* sum of chunk counts */
+  uint64_t decode_context;     /* sum of contexts of the decodes */
+  uint64_t decode_context_max; /* longest of them, 0 without decodes */
+  uint64_t decode_capped[KC_CAPS_MAX]; /* sum of min(context, W_i) */
+  uint64_t prefill_pairs;      /* sum over chunks of (start + 1) + ... + (start + n) */
+  uint64_t prefill_context;    /* sum over chunks of start + n (KV read once per chunk) */
+  uint64_t prefill_capped_pairs[KC_CAPS_MAX];   /* sum of min(start + j, W_i), j = 1..n */
+  uint64_t prefill_capped_context[KC_CAPS_MAX]; /* sum of min(start + n, n + W_i - 1) */
+  uint64_t table_entries;      /* block-table entries of the batch, for the integrity check */
+};
+
+/* Arrays belong to the batch and are valid until the next step is formed. */
+struct kc_step {
+  uint64_t index;      /* 0, 1, 2, ... of this instance */
+  kc_ps start_ps;
+  bool composition_changed; /* decodes joined or left since the last step, or chunks in either */
+  uint32_t join_count, leave_count, grant_count, chunk_count;
+  const struct kc_join *join;
+  const uint32_t *leave;   /* slots freed since the last step, in order; applied before joins */
+  const struct kc_grant *grant;
+  const struct kc_chunk *chunk;
+  struct kc_aggregates sum;
+};
+
+struct kc_violation {
+  uint32_t slot;
+  uint32_t page;
+  enum kc_err code;
+};
+
+struct kc_step_result {
+  kc_ps duration_ps;         /* > 0 */
+  uint32_t finish_count;     /* slots whose request is complete with this step's token */
+  const uint32_t *finish;    /* executor's memory, valid until its next call; ascending order of
+                                the slots' join */
+  uint32_t violation_count;
+  const struct kc_violation *violation;
+};
+
+/* ---- executor ---- */
+
+struct kc_executor {
+  void *context;
+  const char *name; /* "predicted", "cpu", "cuda" */
+  /* Runs one step. Errors end the run (device lost, internal limit); violations do not. */
+  enum kc_err (*run)(void *context, const struct kc_step *step, struct kc_step_result *result,
+                     struct kc_diag *diag);
+};
+
+#endif

@@ -1,0 +1,33 @@
+/* The predicted executor: says how long a step takes and who finishes, computes nothing.
+ *
+ * It alone knows the true output lengths. Finishes sit in a heap keyed by step; the dense part of
+ * a pure decode step is remembered per batch size. */
+#ifndef KC_SIM_COST_PREDICTED_H
+#define KC_SIM_COST_PREDICTED_H
+
+#include "engine/base/heap.h"
+#include "sim/cost/cost.h"
+
+struct kc_predicted {
+  const struct kc_cost *cost;
+  const struct kc_request *requests;
+  uint64_t max_model_len;
+  struct kc_heap finish;     /* key = step in which the slot yields its last token */
+  uint32_t *remaining;       /* [slot] tokens still to come, for slots in prefill */
+  uint64_t *order;           /* [slot] join order, to report finishes in batch order */
+  uint64_t next_order;
+  uint32_t *finished;        /* [slots] result */
+  kc_u128 *dense;            /* [slots + 1] by number of decodes; 0 = not yet known */
+  uint32_t slots;
+};
+
+size_t kc_predicted_need(uint32_t slots);
+enum kc_err kc_predicted_init(struct kc_predicted *predicted, const struct kc_cost *cost,
+                              const struct kc_request *requests, uint64_t max_model_len,
+                              uint32_t slots, struct kc_arena *arena);
+struct kc_executor kc_predicted_executor(struct kc_predicted *predicted);
+
+/* Tokens that a request will produce: true length, cut by max_tokens and max_model_len. */
+uint32_t kc_request_output(const struct kc_request *request, uint64_t max_model_len);
+
+#endif

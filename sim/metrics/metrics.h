@@ -1,0 +1,92 @@
+/* Pure accumulation of a run's results, and the recorder that receives rows.
+ *
+ * Definitions (the field's):
+ *   TTFT   first token - arrival                     requests that produced a token
+ *   E2E    last token - arrival                      completed requests
+ *   TPOT   (last - first token) / (outputs - 1)      completed requests with 2 or more outputs
+ *   ITL    gap between successive tokens             every gap, weighted, from a histogram
+ *   output tok/s = output tokens / makespan          makespan = first arrival to last end
+ * Percentiles are nearest-rank. Which requests a figure covers is given by its count.
+ *
+ * result_sha256 covers, little-endian 64-bit words: a version word; one record per outcome in the
+ * order in which they ended (request, status | reason << 8, outputs, preemptions, first_token_ps,
+ * end_ps); the totals; the ITL histogram's non-empty buckets. It is the same whether rows are kept
+ * or not.
+ */
+#ifndef KC_SIM_METRICS_METRICS_H
+#define KC_SIM_METRICS_METRICS_H
+
+#include "engine/base/digest.h"
+#include "engine/instance/instance.h"
+#include "sim/metrics/histogram.h"
+
+enum { KC_TIMELINE_MAX = 2048 };
+
+/* State at one instant (end of the step that reached it). */
+struct kc_timeline_sample {
+  kc_ps time_ps;
+  uint32_t running, waiting, pages_used;
+  uint64_t held_tokens;
+};
+
+/* Where rows go while the run goes on. Any function may be NULL. */
+struct kc_recorder {
+  void *context;
+  enum kc_err (*on_outcome)(void *context, const struct kc_outcome *outcome,
+                            const struct kc_request *request, struct kc_diag *diag);
+};
+
+struct kc_statistic {
+  uint64_t count;          /* requests, or gaps for ITL, that it covers */
+  kc_ps mean_ps, p50_ps, p90_ps, p95_ps, p99_ps, min_ps, max_ps; /* valid when count > 0 */
+};
+
+struct kc_summary {
+  uint64_t requests_total, requests_by_status[KC_STATUSES], requests_by_reason[KC_REASONS];
+  uint64_t input_tokens, output_tokens; /* of all requests offered; produced */
+  uint64_t input_tokens_completed, output_tokens_completed;
+  struct kc_statistic ttft, tpot, itl, e2e;
+  kc_ps makespan_ps, busy_ps;
+  uint64_t steps, preemptions;
+  uint32_t max_running, max_waiting;
+  uint64_t kv_peak_tokens, kv_peak_pages;
+  uint64_t output_tok_s_micro;          /* tokens/s * 10^6 */
+  char result_sha256[KC_SHA256_HEX_BYTES];
+};
+
+struct kc_metrics {
+  const struct kc_request *requests;
+  struct kc_recorder recorder;
+  struct kc_sha256 sha;
+  struct kc_histogram itl;
+  kc_ps *ttft, *tpot, *e2e;   /* one entry per request at most */
+  uint64_t ttft_count, tpot_count, e2e_count, capacity;
+  struct kc_summary total;    /* counters live here while the run goes on */
+  kc_ps first_arrival_ps, last_end_ps;
+  /* Little's law: area under the number in system against the sum of residence times */
+  kc_u128 area, residence;
+  kc_ps area_since_ps;
+  uint64_t in_system;
+  struct kc_timeline_sample timeline[KC_TIMELINE_MAX];
+  uint32_t timeline_count;
+  kc_ps timeline_interval_ps, timeline_next_ps;
+  enum kc_err failure;        /* of the recorder; the run ends with it */
+  struct kc_diag failure_diag;
+};
+
+size_t kc_metrics_need(uint64_t requests);
+enum kc_err kc_metrics_init(struct kc_metrics *metrics, const struct kc_request *requests,
+                            uint64_t request_count, const struct kc_recorder *recorder,
+                            struct kc_arena *arena);
+struct kc_observer kc_metrics_observer(struct kc_metrics *metrics);
+
+/* Told by replay, in order of time. */
+void kc_metrics_arrival(struct kc_metrics *metrics, uint32_t request);
+
+/* Closes the books: asserts Little's law and token conservation, sorts, hashes. */
+void kc_metrics_finish(struct kc_metrics *metrics, struct kc_summary *out);
+
+/* Nearest-rank statistics of `count` values; reorders them. */
+void kc_statistic_of(struct kc_statistic *out, kc_ps *values, uint64_t count);
+
+#endif

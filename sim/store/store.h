@@ -1,0 +1,62 @@
+/* Results in SQLite: one of the recorder's sinks (design section 9).
+ *
+ * STRICT tables, WAL, synchronous=FULL, foreign_keys=ON, application_id "kvcp", user_version = number
+ * of migrations applied. One transaction per run, the run row last: a killed process leaves whole
+ * runs or none. A newer file is refused.
+ */
+#ifndef KC_SIM_STORE_STORE_H
+#define KC_SIM_STORE_STORE_H
+
+#include "sim/metrics/metrics.h"
+#include "sim/replay/replay.h"
+
+#define KC_STORE_APPLICATION_ID 0x6b766370
+#define KC_STORE_SCHEMA 1
+
+struct kc_store; /* one connection; one thread */
+
+/* Opens or creates `path`, migrating an older file. Errors KC_ERR_STORE (not a database, from the
+ * future, locked for 5 s, read-only, disk full), KC_ERR_FILE. */
+enum kc_err kc_store_open(struct kc_store **store, const char *path, struct kc_diag *diag);
+/* Opens an existing file for reading only. */
+enum kc_err kc_store_open_read(struct kc_store **store, const char *path, struct kc_diag *diag);
+void kc_store_close(struct kc_store *store); /* NULL is fine; rolls back a run left open */
+
+enum kc_request_rows { KC_ROWS_ALL, KC_ROWS_SAMPLED, KC_ROWS_NONE };
+
+/* What is known before the run starts. Strings are borrowed for the call. */
+struct kc_run_header {
+  const char *name, *scenario_text, *scenario_sha256, *trace_path, *trace_sha256;
+  const char *model, *gpu, *version;
+  uint64_t seed;
+  enum kc_request_rows rows; /* SAMPLED keeps every 1024th request by number */
+  uint32_t page_size;
+  uint64_t pages, kv_token_bytes;
+  uint64_t weights_bytes, kv_budget_bytes, reserve_bytes, memory_bytes, other_bytes; /* per GPU */
+};
+
+/* Machine facts, kept out of byte comparison. */
+struct kc_host_facts {
+  const char *commit, *started_utc, *machine;
+  double host_seconds, events_per_s;
+  uint64_t rss_bytes;
+};
+
+/* BEGIN IMMEDIATE; *run_id is the id the run will have. */
+enum kc_err kc_store_run_begin(struct kc_store *store, const struct kc_run_header *header,
+                               int64_t *run_id, struct kc_diag *diag);
+/* Recorder whose on_outcome inserts into `request`. */
+struct kc_recorder kc_store_recorder(struct kc_store *store);
+/* Timeline, histogram, violation rows, host, then the run row; COMMIT. summary_json is the document
+ * that `run --json` prints. */
+enum kc_err kc_store_run_end(struct kc_store *store, const struct kc_metrics *metrics,
+                             const struct kc_replay_result *result, const char *summary_json,
+                             const struct kc_host_facts *host, struct kc_diag *diag);
+/* ROLLBACK. */
+void kc_store_run_abort(struct kc_store *store);
+
+/* integrity_check, foreign keys, and every run's hashes recomputed from its rows where all rows were
+ * kept. Problems are listed. */
+enum kc_err kc_store_verify(struct kc_store *store, struct kc_diag_list *problems);
+
+#endif

@@ -1,0 +1,66 @@
+/* A request trace in memory: rows sorted by arrival, ties in file order, times from the earliest.
+ *
+ *   file -> scanner (rows of fields) -> reader of its format -> kc_trace
+ *
+ * Everything repaired, dropped or assumed is counted in `notes` and printed by the caller. */
+#ifndef KC_TRACES_TRACE_H
+#define KC_TRACES_TRACE_H
+
+#include "engine/base/file.h"
+#include "engine/base/vtime.h"
+
+struct kc_trace_row {
+  kc_ps arrival_ps;   /* >= 0, the earliest row is 0 */
+  uint32_t input_tokens;
+  uint32_t output_tokens;
+};
+
+/* Counted repairs; the names are printed as they are. */
+enum kc_trace_note {
+  KC_NOTE_CRLF,               /* rows that end in CR LF */
+  KC_NOTE_NO_FINAL_NEWLINE,   /* 1 when the last row has none */
+  KC_NOTE_BOM,                /* 1 when the file starts with a byte-order mark */
+  KC_NOTE_BLANK_LINES,
+  KC_NOTE_QUOTED_CELLS,
+  KC_NOTE_OUT_OF_ORDER,       /* rows earlier than their predecessor; sorted, stable */
+  KC_NOTE_TIES,               /* rows with the arrival of their predecessor; file order kept */
+  KC_NOTE_ZERO_OUTPUT_DROPPED,
+  KC_NOTE_ZERO_OUTPUT_FLOORED,
+  KC_NOTE_ZERO_INPUT_FLOORED, /* input 0 counts as 1 token */
+  KC_NOTE_SHIFTED,            /* 1 when the earliest time was not 0 */
+  KC_NOTE_IGNORED_COLUMNS,    /* columns of the file that the format does not use */
+  KC_NOTE_NO_ARRIVALS,        /* 1 when the format has lengths only; all arrive at 0 */
+  KC_NOTES
+};
+const char *kc_trace_note_name(enum kc_trace_note note);
+
+enum kc_zero_output { KC_ZERO_OUTPUT_ERROR, KC_ZERO_OUTPUT_DROP, KC_ZERO_OUTPUT_FLOOR };
+
+struct kc_trace_options {
+  const char *format;              /* NULL = detect by content; else "azure", "vidur" */
+  enum kc_zero_output zero_output; /* rows that produced nothing; default ERROR: say what to do */
+  uint64_t rows_max;               /* ceiling; default 100,000,000 */
+};
+void kc_trace_options_default(struct kc_trace_options *options);
+
+struct kc_trace {
+  struct kc_trace_row *row;  /* heap */
+  uint64_t count;
+  char path[KC_DIAG_PATH_BYTES];
+  char format[16];           /* as recognised */
+  char sha256[65];           /* of the file's bytes */
+  uint64_t bytes;
+  kc_ps span_ps;             /* last arrival */
+  uint64_t input_tokens, output_tokens;
+  uint64_t note[KC_NOTES];
+};
+
+/* Reads a whole trace. Errors: KC_ERR_FILE; KC_ERR_INPUT with file, line, what was expected. */
+enum kc_err kc_trace_load(struct kc_trace *trace, const char *path,
+                          const struct kc_trace_options *options, struct kc_diag *diag);
+/* The same from bytes in memory; `path` only names them in messages. */
+enum kc_err kc_trace_parse(struct kc_trace *trace, const char *path, const char *data, size_t bytes,
+                           const struct kc_trace_options *options, struct kc_diag *diag);
+void kc_trace_free(struct kc_trace *trace);
+
+#endif
