@@ -30,6 +30,7 @@ struct kc_outcome {
   kc_ps arrival_ps;
   kc_ps first_token_ps;     /* KC_PS_NEVER if none */
   kc_ps end_ps;             /* when the last token came out, or when it was given up */
+  kc_ps resident_ps;        /* time spent holding a slot */
 };
 
 /* What happened in one step, for metrics. */
@@ -37,6 +38,7 @@ struct kc_step_report {
   uint64_t index;
   kc_ps start_ps, end_ps;
   uint32_t steady_decodes; /* decodes whose previous token came out at start_ps: ITL = duration */
+  uint32_t tokens_out;     /* sequences that yielded a token: decodes + completed prompts */
   uint32_t running;        /* slots in use during the step */
   uint32_t waiting;        /* requests that had arrived and held no slot, after forming */
   uint32_t pages_used;     /* after forming */
@@ -57,6 +59,7 @@ struct kc_instance_config {
   const struct kc_policy *policy;
   enum kc_integrity integrity;
   uint32_t pages;          /* of the pool */
+  bool demand_is_final;    /* see struct kc_instance */
   uint64_t seed;
 };
 
@@ -68,14 +71,18 @@ struct kc_instance {
   struct kc_executor executor;
   struct kc_observer observer;
   kc_ps clock_ps;          /* end of the last step, or the time of the arrival that ended idleness */
-  /* first instant at which offered KV exceeded the pool (design section 8) */
+  /* First instant at which the KV of the requests offered so far, in whole pages, exceeded the
+   * pool. Open loop: to the length that each has reached. With `demand_is_final` (closed loop): to
+   * the length that each will reach. */
+  bool demand_is_final;
+  uint64_t final_pages;    /* of the requests offered and not yet ended, to their final length */
   kc_ps oom_ps;            /* KC_PS_NEVER = has not happened */
   uint32_t oom_request;    /* the one that tipped it */
   uint64_t oom_demand_pages;
-  bool demand_is_final;    /* closed loop: count each request to the length it will reach */
-  uint32_t finished;       /* outcomes reported so far */
-  uint32_t *dirty_slot;    /* rows to check before the next step */
+  uint32_t ended;          /* outcomes reported so far */
+  uint32_t *dirty;         /* [max_running] rows to check before the next step */
   uint32_t dirty_count;
+  bool *is_dirty;          /* [max_running] */
 };
 
 size_t kc_instance_need(const struct kc_instance_config *config);
@@ -91,10 +98,15 @@ enum kc_err kc_instance_init(struct kc_instance *instance, const struct kc_insta
  * the previous one. Moves the clock forward when the instance is idle. */
 void kc_instance_arrive(struct kc_instance *instance);
 
+/* A page that this row names changed its tag behind the row's back: check it before the next step
+ * (integrity batched; paranoid checks every row anyway, off checks none). */
+void kc_instance_touch(struct kc_instance *instance, uint32_t slot);
+
 /* True when there is anything to run. */
 bool kc_instance_busy(const struct kc_instance *instance);
 
-/* Forms and runs one step; reports outcomes. Needs kc_instance_busy(). */
+/* Forms and runs one step; reports outcomes. Needs kc_instance_busy(). A step that only preempted or
+ * refused runs nothing and takes no time; the next one makes progress. */
 enum kc_err kc_instance_step(struct kc_instance *instance, struct kc_diag *diag);
 
 /* End of run: nothing runs, pool balanced, scrubbed. */

@@ -37,12 +37,6 @@ enum kc_reason {
 };
 const char *kc_reason_name(enum kc_reason reason);
 
-/* A request that the policy gave up on while forming a step. */
-struct kc_refusal {
-  uint32_t request;
-  enum kc_reason reason;
-};
-
 struct kc_policy {
   const char *name; /* "vllm-0.19" */
   /* Fills defaults that depend on the GPU: memory in bytes and whether it is an A100 class. */

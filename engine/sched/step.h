@@ -28,6 +28,17 @@ struct kc_request {
   uint32_t max_tokens;    /* limit that the client set, >= 1 */
 };
 
+/* Tokens that a request will produce: true length, cut by max_tokens and max_model_len
+ * (input_tokens < max_model_len). For executors and accounting; a scheduler must not look. */
+static inline uint32_t kc_request_output(const struct kc_request *request, uint64_t max_model_len)
+{
+  KC_ASSERT(request->input_tokens < max_model_len);
+  const uint64_t room = max_model_len - request->input_tokens;
+  uint32_t output = request->output_tokens;
+  if (request->max_tokens < output) output = request->max_tokens;
+  return output < room ? output : (uint32_t)room;
+}
+
 struct kc_join {
   uint32_t slot;
   uint32_t request;    /* index in the request table */
@@ -80,6 +91,8 @@ struct kc_step {
   struct kc_aggregates sum;
 };
 
+/* A slot whose row names a page that is not its own. Executors check rows before they compute, so a
+ * slot named here is not in `finish`, and is no prompt that completes with this step. */
 struct kc_violation {
   uint32_t slot;
   uint32_t page;

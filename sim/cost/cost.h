@@ -31,9 +31,10 @@ enum kc_cost_kind {
   KC_COST_TOKENS,         /* bytes = b0 + b1 * tokens,            flops = f1 * tokens */
   KC_COST_LOGITS,         /* the same in logits */
   KC_COST_EXPERTS,        /* bytes = b0 * coverage(tokens) + b1 * tokens, flops = f1 * tokens */
-  KC_COST_ATTENTION,      /* one KV group; see kc_cost_op.cap */
-  KC_COST_ALLREDUCE,      /* latency + b1 * tokens */
-  KC_COST_INTEGRITY       /* latency + b1 * entries */
+  KC_COST_DECODE_ATTENTION,  /* one KV group: bytes = b1 * contexts + bw * decodes,
+                                flops = f1 * contexts; see kc_cost_op.cap */
+  KC_COST_PREFILL_ATTENTION, /* bytes = b1 * contexts + bw * tokens, flops = f1 * pairs */
+  KC_COST_INTEGRITY          /* latency + b1 * entries */
 };
 
 /* One operation, summed over the layers that have it. Times in 2^-20 ps. */
@@ -41,12 +42,12 @@ struct kc_cost_op {
   char name[24];
   enum kc_cost_kind kind;
   uint32_t layers;
-  int32_t cap;            /* ATTENTION: index of the window W, -1 = whole context */
+  int32_t cap;            /* attention: index of the window W, -1 = whole context */
   uint64_t latency;       /* per layer, already times layers */
-  kc_u128 byte_fixed;     /* time to move the fixed bytes (weights), all layers */
-  kc_u128 byte_unit;      /* per token / logit / entry / context token read by decode */
-  kc_u128 byte_write;     /* ATTENTION: per token written */
-  kc_u128 flop_unit;      /* per token / logit / (query, key) pair */
+  kc_u128 byte_fixed;     /* time to move the fixed bytes (weights; of one expert), all layers */
+  kc_u128 byte_unit;      /* per token, logit, entry, or token of context read */
+  kc_u128 byte_write;     /* attention: per token written */
+  kc_u128 flop_unit;      /* per token, logit, or (query, key) pair */
 };
 
 struct kc_cost_config {
@@ -78,8 +79,12 @@ enum kc_err kc_cost_build(struct kc_cost *cost, const struct kc_cost_config *con
  * shorter way. */
 kc_ps kc_cost_step(const struct kc_cost *cost, const struct kc_aggregates *sum);
 
-/* The part that depends on tokens and logits alone, in 2^-20 ps. */
+/* Its two parts in 2^-20 ps: what depends on tokens and logits alone, and what depends on contexts;
+ * and the one rounding of a step. */
+enum { KC_COST_FRACTION_BITS = 20 };
 kc_u128 kc_cost_dense(const struct kc_cost *cost, uint64_t tokens, uint64_t logits);
+kc_u128 kc_cost_context(const struct kc_cost *cost, const struct kc_aggregates *sum);
+kc_ps kc_cost_round(kc_u128 units);
 
 /* Expected distinct experts for `tokens` tokens, in 2^-32 experts; 0 without experts. */
 uint64_t kc_cost_coverage_q32(uint32_t experts, uint32_t per_token, uint64_t tokens);

@@ -27,7 +27,4 @@ enum kc_err kc_predicted_init(struct kc_predicted *predicted, const struct kc_co
                               uint32_t slots, struct kc_arena *arena);
 struct kc_executor kc_predicted_executor(struct kc_predicted *predicted);
 
-/* Tokens that a request will produce: true length, cut by max_tokens and max_model_len. */
-uint32_t kc_request_output(const struct kc_request *request, uint64_t max_model_len);
-
 #endif

@@ -8,10 +8,11 @@
  *   output tok/s = output tokens / makespan          makespan = first arrival to last end
  * Percentiles are nearest-rank. Which requests a figure covers is given by its count.
  *
- * result_sha256 covers, little-endian 64-bit words: a version word; one record per outcome in the
- * order in which they ended (request, status | reason << 8, outputs, preemptions, first_token_ps,
- * end_ps); the totals; the ITL histogram's non-empty buckets. It is the same whether rows are kept
- * or not.
+ * result_sha256 covers, as little-endian 64-bit words: a version word; six words per outcome in the
+ * order in which they ended (request; status | reason << 8 | preemptions << 32; outputs;
+ * first_token_ps; end_ps; resident_ps); then the totals and the non-empty buckets of the ITL
+ * histogram. It is the same whether rows are kept or not. kc_canonical_* below are the one place that
+ * knows this layout.
  */
 #ifndef KC_SIM_METRICS_METRICS_H
 #define KC_SIM_METRICS_METRICS_H
@@ -48,6 +49,7 @@ struct kc_summary {
   struct kc_statistic ttft, tpot, itl, e2e;
   kc_ps makespan_ps, busy_ps;
   uint64_t steps, preemptions;
+  uint64_t tokens_clipped_requests;     /* outputs cut by max_tokens or max_model_len */
   uint32_t max_running, max_waiting;
   uint64_t kv_peak_tokens, kv_peak_pages;
   uint64_t output_tok_s_micro;          /* tokens/s * 10^6 */
@@ -63,10 +65,11 @@ struct kc_metrics {
   uint64_t ttft_count, tpot_count, e2e_count, capacity;
   struct kc_summary total;    /* counters live here while the run goes on */
   kc_ps first_arrival_ps, last_end_ps;
-  /* Little's law: area under the number in system against the sum of residence times */
-  kc_u128 area, residence;
-  kc_ps area_since_ps;
-  uint64_t in_system;
+  /* Little's law: running requests integrated over the steps, against the sum over requests of the
+   * time that each held a slot. */
+  kc_u128 area_ps, residence_ps;
+  uint64_t tokens_out;        /* as the steps yielded them; must equal what requests received */
+  uint64_t max_model_len;
   struct kc_timeline_sample timeline[KC_TIMELINE_MAX];
   uint32_t timeline_count;
   kc_ps timeline_interval_ps, timeline_next_ps;
@@ -76,8 +79,8 @@ struct kc_metrics {
 
 size_t kc_metrics_need(uint64_t requests);
 enum kc_err kc_metrics_init(struct kc_metrics *metrics, const struct kc_request *requests,
-                            uint64_t request_count, const struct kc_recorder *recorder,
-                            struct kc_arena *arena);
+                            uint64_t request_count, uint64_t max_model_len,
+                            const struct kc_recorder *recorder, struct kc_arena *arena);
 struct kc_observer kc_metrics_observer(struct kc_metrics *metrics);
 
 /* Told by replay, in order of time. */
@@ -85,6 +88,12 @@ void kc_metrics_arrival(struct kc_metrics *metrics, uint32_t request);
 
 /* Closes the books: asserts Little's law and token conservation, sorts, hashes. */
 void kc_metrics_finish(struct kc_metrics *metrics, struct kc_summary *out);
+
+/* The canonical bytes behind result_sha256; also used to verify a stored run. */
+void kc_canonical_begin(struct kc_sha256 *sha);
+void kc_canonical_outcome(struct kc_sha256 *sha, const struct kc_outcome *outcome);
+void kc_canonical_end(struct kc_sha256 *sha, const struct kc_summary *totals,
+                      const struct kc_histogram *itl, char hex[KC_SHA256_HEX_BYTES]);
 
 /* Nearest-rank statistics of `count` values; reorders them. */
 void kc_statistic_of(struct kc_statistic *out, kc_ps *values, uint64_t count);

@@ -17,8 +17,9 @@ struct kc_closed_config {
 
 struct kc_replay_config {
   struct kc_instance_config instance;
-  struct kc_executor executor;      /* see make_executor */
-  /* Open loop: all requests, sorted by arrival. Closed loop: the table is written as the run goes. */
+  struct kc_executor executor;
+  /* Open loop: all requests, sorted by arrival. Closed loop: room for `request_count` of them; the
+   * run writes each one when it is offered. */
   struct kc_request *requests;
   uint32_t request_count;
   bool closed;

@@ -1,0 +1,265 @@
+/* kvcap run: one scenario from file to answer. Reads arguments, lets sim/scenario do the work, hands
+ * the result to the store and to a printer (run_print.c for people, run_json.c for programs). */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sim/cli/cli.h"
+#include "sim/cli/run_output.h"
+
+struct arguments {
+  char trace[KC_DIAG_PATH_BYTES];
+  bool trace_given;
+  char format[16];
+  bool format_given;
+  struct kc_option_list sets;
+  char database[KC_DIAG_PATH_BYTES];
+  bool database_given;
+  int rows;
+  bool json;
+  bool show;
+};
+
+#define FIELD(name) offsetof(struct arguments, name)
+
+static const struct kc_option options[] = {
+    {.key = "trace", .type = KC_OPTION_TEXT, .offset = FIELD(trace),
+     .size = sizeof(((struct arguments *)0)->trace), .set_offset = FIELD(trace_given),
+     .values = "FILE", .help = "Replay this trace instead of the scenario's workload."},
+    {.key = "format", .type = KC_OPTION_TEXT, .offset = FIELD(format),
+     .size = sizeof(((struct arguments *)0)->format), .set_offset = FIELD(format_given),
+     .values = "NAME", .help = "Insist on a trace format (azure, vidur) instead of detecting it."},
+    {.key = "set", .type = KC_OPTION_LIST, .offset = FIELD(sets), .values = "KEY=VALUE",
+     .help = "Override a key of the scenario, for example pools.decode.kv.format=bf16; repeatable."},
+    {.key = "db", .type = KC_OPTION_TEXT, .offset = FIELD(database),
+     .size = sizeof(((struct arguments *)0)->database), .set_offset = FIELD(database_given),
+     .values = "FILE", .bare = "kvcap.db",
+     .help = "Store the run in this database; without this option nothing is written."},
+    {.key = "rows", .type = KC_OPTION_CHOICE, .offset = FIELD(rows), .values = "all|sampled|none",
+     .fallback = "all", .help = "Which requests the database keeps one by one."},
+    {.key = "json", .type = KC_OPTION_FLAG, .offset = FIELD(json),
+     .help = "Print one JSON document instead of the summary."},
+    {.key = "show", .type = KC_OPTION_FLAG, .offset = FIELD(show),
+     .help = "Print the resolved scenario, every default spelled out, and stop."},
+};
+
+static const struct kc_cli_usage usage = {
+    .name = "run",
+    .synopsis = "SCENARIO [options]",
+    .about = "Replays the scenario's workload and reports what fits, how many requests run at once,\n"
+             "when memory runs out, latencies and cost.",
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .positional_min = 1,
+    .positional_max = 1,
+    .epilogue = "Examples:\n"
+                "  kvcap run scenarios/examples/llama-3.1-8b-h100.yaml\n"
+                "  kvcap run scenarios/examples/kimi-k2.6-decode-8xh200.yaml \\\n"
+                "      --set pools.decode.kv.format=bf16 --json\n"};
+
+/* ---- interruption: the one piece of process state a signal handler needs ---- */
+
+static volatile sig_atomic_t stop_requested;
+
+static void on_signal(int number)
+{
+  (void)number;
+  stop_requested = 1;
+}
+
+static bool stop_wanted(void *context)
+{
+  (void)context;
+  return stop_requested != 0;
+}
+
+static void catch_signals(void)
+{
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = on_signal;
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+}
+
+/* ---- the scenario with its overrides ---- */
+
+/* --trace and --format are overrides of workload keys; a closed workload gives way to a trace. */
+static enum kc_err load_scenario(struct kc_scenario *scenario, const char *path,
+                                 const struct arguments *a, struct kc_diag_list *problems)
+{
+  const char *sets[KC_OPTION_LIST_MAX + 3];
+  char trace[KC_DIAG_PATH_BYTES + 32];
+  char format[64];
+  size_t count = 0;
+  if (a->trace_given) {
+    snprintf(trace, sizeof trace, "workload.trace=%s", a->trace);
+    sets[count++] = "workload.closed=null";
+    sets[count++] = trace;
+  }
+  if (a->format_given) {
+    snprintf(format, sizeof format, "workload.format=%s", a->format);
+    sets[count++] = format;
+  }
+  for (size_t i = 0; i < a->sets.count; i++) sets[count++] = a->sets.item[i];
+  return kc_scenario_load(scenario, path, sets, count, problems);
+}
+
+static int show(const struct kc_scenario *scenario)
+{
+  char *text = kc_scenario_resolved(scenario);
+  if (text == NULL) {
+    const struct kc_diag diag = {.code = KC_ERR_MEMORY, .text = "no memory to print the scenario"};
+    return kc_cli_fail(&diag);
+  }
+  fputs(text, stdout);
+  free(text);
+  return 0;
+}
+
+/* ---- storing ---- */
+
+static void fill_header(struct kc_run_header *header, const struct kc_run *run,
+                        const char *scenario_text, const struct arguments *a)
+{
+  const struct kc_scenario *scenario = run->scenario;
+  const struct kc_fit *fit = &run->fit;
+  *header = (struct kc_run_header){
+      .name = scenario->name,
+      .scenario_text = scenario_text,
+      .scenario_sha256 = scenario->sha256,
+      .trace_path = scenario->workload.is_closed ? "" : run->trace.path,
+      .trace_sha256 = scenario->workload.is_closed ? "" : run->trace.sha256,
+      .model = scenario->model.name,
+      .gpu = scenario->pool[0].gpu.name,
+      .version = KVCAP_VERSION,
+      .seed = scenario->seed,
+      .rows = (enum kc_request_rows)a->rows,
+      .page_size = scenario->pool[0].sched.page_size,
+      .pages = run->pages,
+      .kv_token_bytes = fit->kv_token_bytes,
+      .weights_bytes = fit->weights_bytes,
+      .kv_budget_bytes = fit->kv_budget_bytes,
+      .memory_bytes = scenario->pool[0].gpu.memory_bytes,
+      .other_bytes = fit->activation_bytes + fit->non_torch_bytes + fit->extra_bytes,
+      .reserve_bytes = fit->reserve_bytes};
+}
+
+static void fill_host(struct kc_host_facts *host, char started[32], struct utsname *machine,
+                      double host_seconds, uint64_t steps)
+{
+  struct rusage use;
+  struct timespec now;
+  struct tm utc;
+  clock_gettime(CLOCK_REALTIME, &now);
+  gmtime_r(&now.tv_sec, &utc);
+  strftime(started, 32, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  getrusage(RUSAGE_SELF, &use);
+  if (uname(machine) != 0) memset(machine, 0, sizeof *machine);
+  *host = (struct kc_host_facts){.commit = "",
+                                 .started_utc = started,
+                                 .machine = machine->machine,
+                                 .host_seconds = host_seconds,
+                                 .events_per_s = host_seconds > 0 ? (double)steps / host_seconds : 0,
+                                 .rss_bytes = (uint64_t)use.ru_maxrss * 1024};
+}
+
+static double seconds_between(struct timespec from, struct timespec to)
+{
+  return (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+}
+
+/* Runs with the store as recorder, then commits the run with the very document that is printed. */
+static enum kc_err execute_stored(struct kc_run *run, const struct arguments *a,
+                                  const char *scenario_text, struct kc_diag *diag)
+{
+  struct kc_store *store = NULL;
+  struct kc_run_header header;
+  struct timespec start, end;
+  int64_t run_id;
+  KC_TRY(kc_store_open(&store, a->database, diag));
+  fill_header(&header, run, scenario_text, a);
+  enum kc_err err = kc_store_run_begin(store, &header, &run_id, diag);
+  if (err == KC_OK) {
+    run->replay.recorder = kc_store_recorder(store);
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    err = kc_run_execute(run, diag);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    if (err != KC_OK) kc_store_run_abort(store);
+  }
+  if (err == KC_OK) {
+    struct kc_host_facts host;
+    struct utsname machine;
+    char started[32];
+    json_t *root = kc_run_json(run);
+    char *text = root != NULL ? kc_cli_json_text(root) : NULL;
+    fill_host(&host, started, &machine, seconds_between(start, end), run->result.summary.steps);
+    err = text == NULL ? kc_fail(diag, KC_ERR_MEMORY, "no memory for the summary document")
+                       : kc_store_run_end(store, &run->metrics, &run->result, text, &host, diag);
+    if (text == NULL) kc_store_run_abort(store);
+    free(text);
+    json_decref(root);
+  }
+  kc_store_close(store);
+  return err;
+}
+
+static enum kc_err execute(struct kc_run *run, const struct arguments *a, struct kc_diag *diag)
+{
+  run->replay.interrupted = stop_wanted;
+  catch_signals();
+  if (!a->database_given) return kc_run_execute(run, diag);
+  char *text = kc_scenario_resolved(run->scenario);
+  if (text == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the resolved scenario");
+  const enum kc_err err = execute_stored(run, a, text, diag);
+  free(text);
+  return err;
+}
+
+static int print(const struct kc_run *run, const struct arguments *a)
+{
+  if (!a->json) return kc_run_print(run);
+  json_t *root = kc_run_json(run);
+  const int status = kc_cli_print_json(root);
+  json_decref(root);
+  return status;
+}
+
+static int run_scenario(const struct kc_scenario *scenario, const struct arguments *a)
+{
+  struct kc_diag diag = {0};
+  struct kc_run *run = calloc(1, sizeof *run);
+  if (run == NULL) {
+    kc_fail(&diag, KC_ERR_MEMORY, "no memory for the run");
+    return kc_cli_fail(&diag);
+  }
+  enum kc_err err = kc_run_prepare(run, scenario, NULL, 0, &diag);
+  if (err == KC_OK) err = execute(run, a, &diag);
+  const int status = err == KC_OK ? print(run, a) : kc_cli_fail(&diag);
+  kc_run_deinit(run);
+  free(run);
+  return status;
+}
+
+int kc_cmd_run(int argc, char **argv)
+{
+  struct arguments a = {0};
+  const char *path[1];
+  const int usage_status = kc_cli_arguments(&usage, &a, argc, argv, path, NULL);
+  if (usage_status >= 0) return usage_status;
+  struct kc_diag_list *problems = calloc(1, sizeof *problems);
+  struct kc_scenario *scenario = calloc(1, sizeof *scenario);
+  int status = 8;
+  if (problems != NULL && scenario != NULL) {
+    if (load_scenario(scenario, path[0], &a, problems) != KC_OK) status = kc_cli_fail_list(problems);
+    else status = a.show ? show(scenario) : run_scenario(scenario, &a);
+  }
+  free(problems);
+  free(scenario);
+  return status;
+}

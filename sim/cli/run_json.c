@@ -1,0 +1,164 @@
+/* The JSON document of `kvcap run`: schema 1. Times in milliseconds, exact to a picosecond; null where
+ * a figure does not exist (no request, no price) or is not known. */
+#include "sim/cli/run_output.h"
+
+enum { RUN_SCHEMA = 1 };
+
+static json_t *milliseconds(kc_ps ps)
+{
+  return json_real((double)ps / (double)KC_PS_PER_MS);
+}
+
+static json_t *count(uint64_t value)
+{
+  return json_integer((json_int_t)value);
+}
+
+static json_t *statistic(const struct kc_statistic *s)
+{
+  json_t *object = json_object();
+  const struct {
+    const char *name;
+    kc_ps value;
+  } rows[] = {{"mean", s->mean_ps}, {"p50", s->p50_ps}, {"p90", s->p90_ps}, {"p95", s->p95_ps},
+              {"p99", s->p99_ps},   {"min", s->min_ps}, {"max", s->max_ps}};
+  json_object_set_new(object, "count", count(s->count));
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    json_object_set_new(object, rows[i].name,
+                        s->count > 0 ? milliseconds(rows[i].value) : json_null());
+  }
+  return object;
+}
+
+static void add_requests(json_t *root, const struct kc_summary *s)
+{
+  static const struct {
+    const char *name;
+    enum kc_status status;
+  } rows[] = {{"requests_completed", KC_STATUS_COMPLETED},
+              {"requests_rejected", KC_STATUS_REJECTED},
+              {"requests_failed", KC_STATUS_FAILED},
+              {"requests_cancelled", KC_STATUS_CANCELLED},
+              {"requests_timed_out", KC_STATUS_TIMED_OUT}};
+  json_t *reasons = json_object();
+  json_object_set_new(root, "requests_total", count(s->requests_total));
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    json_object_set_new(root, rows[i].name, count(s->requests_by_status[rows[i].status]));
+  }
+  for (int i = 1; i < KC_REASONS; i++) {
+    if (s->requests_by_reason[i] == 0) continue;
+    json_object_set_new(reasons, kc_reason_name((enum kc_reason)i),
+                        count(s->requests_by_reason[i]));
+  }
+  json_object_set_new(root, "reasons", reasons);
+  json_object_set_new(root, "input_tokens", count(s->input_tokens));
+  json_object_set_new(root, "output_tokens", count(s->output_tokens));
+  json_object_set_new(root, "output_clipped_requests", count(s->tokens_clipped_requests));
+}
+
+static void add_latencies(json_t *root, const struct kc_summary *s)
+{
+  json_object_set_new(root, "ttft_ms", statistic(&s->ttft));
+  json_object_set_new(root, "tpot_ms", statistic(&s->tpot));
+  json_object_set_new(root, "itl_ms", statistic(&s->itl));
+  json_object_set_new(root, "e2e_ms", statistic(&s->e2e));
+}
+
+static void add_load(json_t *root, const struct kc_run *run)
+{
+  const struct kc_summary *s = &run->result.summary;
+  const double rate = (double)s->output_tok_s_micro / 1e6;
+  json_object_set_new(root, "output_tok_s", json_real(rate));
+  json_object_set_new(root, "output_tok_s_per_gpu", json_real(rate / kc_run_gpus(run->scenario)));
+  json_object_set_new(root, "makespan_s", json_real((double)s->makespan_ps / 1e12));
+  json_object_set_new(root, "busy_s", json_real((double)s->busy_ps / 1e12));
+  json_object_set_new(root, "steps", count(s->steps));
+  json_object_set_new(root, "preemptions", count(s->preemptions));
+  json_object_set_new(root, "max_running", count(s->max_running));
+  json_object_set_new(root, "max_waiting", count(s->max_waiting));
+  json_object_set_new(root, "kv_peak_tokens", count(s->kv_peak_tokens));
+  json_object_set_new(root, "kv_peak_pages", count(s->kv_peak_pages));
+  /* No prefix cache in the policy and no prefix ids in the formats: unknown, which is not 0. */
+  json_object_set_new(root, "cache_hit_token_ratio", json_null());
+}
+
+static json_t *oom(const struct kc_run *run)
+{
+  const struct kc_replay_result *r = &run->result;
+  if (r->oom_ps == KC_PS_NEVER) return json_null();
+  json_t *object = json_object();
+  json_object_set_new(object, "time_s", json_real((double)r->oom_ps / 1e12));
+  json_object_set_new(object, "request", count(r->oom_request));
+  json_object_set_new(object, "demand_pages", count(r->oom_demand_pages));
+  json_object_set_new(object, "pool_pages", count(r->pages));
+  json_object_set_new(object, "counted_to",
+                      json_string(run->scenario->workload.is_closed ? "final_length"
+                                                                    : "length_reached"));
+  return object;
+}
+
+static void add_memory(json_t *root, const struct kc_run *run)
+{
+  const struct kc_fit *fit = &run->fit;
+  const uint32_t page_size = run->scenario->pool[0].sched.page_size;
+  json_object_set_new(root, "kv_tokens", count((uint64_t)run->pages * page_size));
+  json_object_set_new(root, "pages", count(run->pages));
+  json_object_set_new(root, "page_size", count(page_size));
+  json_object_set_new(root, "kv_bytes_per_token", count(fit->kv_token_bytes));
+  json_object_set_new(root, "kv_budget_bytes", count(fit->kv_budget_bytes));
+  json_object_set_new(root, "weights_per_gpu_bytes", count(fit->weights_bytes));
+  json_object_set_new(root, "gpus", count(kc_run_gpus(run->scenario)));
+}
+
+static json_t *trace(const struct kc_run *run)
+{
+  if (run->scenario->workload.is_closed) return json_null();
+  json_t *object = json_object();
+  json_t *notes = json_object();
+  const struct kc_trace *t = &run->trace;
+  json_object_set_new(object, "format", json_string(t->format));
+  json_object_set_new(object, "rows", count(t->count));
+  json_object_set_new(object, "span_s", json_real((double)t->span_ps / 1e12));
+  json_object_set_new(object, "sha256", json_string(t->sha256));
+  for (int i = 0; i < KC_NOTES; i++) {
+    if (t->note[i] == 0) continue;
+    json_object_set_new(notes, kc_trace_note_name((enum kc_trace_note)i), count(t->note[i]));
+  }
+  json_object_set_new(object, "notes", notes);
+  return object;
+}
+
+static void add_identity(json_t *root, const struct kc_run *run)
+{
+  const struct kc_scenario *scenario = run->scenario;
+  const struct kc_pool_spec *pool = &scenario->pool[0];
+  json_object_set_new(root, "schema", json_integer(RUN_SCHEMA));
+  json_object_set_new(root, "version", json_string(KVCAP_VERSION));
+  json_object_set_new(root, "name", json_string(scenario->name));
+  json_object_set_new(root, "scenario_sha256", json_string(scenario->sha256));
+  json_object_set_new(root, "model", json_string(scenario->model.name));
+  json_object_set_new(root, "gpu", json_string(pool->gpu.name));
+  json_object_set_new(root, "policy", json_string(pool->policy->name));
+  json_object_set_new(root, "profile", json_string(pool->profile->name));
+  json_object_set_new(root, "host_term_measured", json_boolean(pool->profile->host_measured));
+  json_object_set_new(root, "kv_format", json_string(kc_kv_format_name(pool->precision.k_format)));
+  json_object_set_new(root, "seed", count(scenario->seed));
+  json_object_set_new(root, "trace", trace(run));
+  json_object_set_new(root, "result_sha256", json_string(run->result.summary.result_sha256));
+}
+
+json_t *kc_run_json(const struct kc_run *run)
+{
+  json_t *root = json_object();
+  double usd;
+  if (root == NULL) return NULL;
+  add_identity(root, run);
+  add_requests(root, &run->result.summary);
+  add_latencies(root, &run->result.summary);
+  add_load(root, run);
+  add_memory(root, run);
+  json_object_set_new(root, "oom", oom(run));
+  json_object_set_new(root, "cost_usd_per_mtok",
+                      kc_run_cost(run, &usd) ? json_real(usd) : json_null());
+  return root;
+}

@@ -1,0 +1,16 @@
+/* The two faces of a finished run. */
+#ifndef KC_SIM_CLI_RUN_OUTPUT_H
+#define KC_SIM_CLI_RUN_OUTPUT_H
+
+#include <jansson.h>
+
+#include "sim/scenario/scenario_run.h"
+#include "sim/store/store.h"
+
+/* The document of `run --json`; NULL when memory ran out. The caller owns it. */
+json_t *kc_run_json(const struct kc_run *run);
+
+/* The summary that a person reads in ten seconds, on stdout. Returns 0. */
+int kc_run_print(const struct kc_run *run);
+
+#endif

@@ -1,0 +1,212 @@
+/* The summary of `kvcap run` for people: what was asked, what fits, how it went, what it costs. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/number.h"
+#include "sim/cli/run_output.h"
+
+/* 1234567 -> "1,234,567". `out` needs 32 bytes. */
+static const char *grouped(uint64_t value, char out[32])
+{
+  char digits[24];
+  const int length = snprintf(digits, sizeof digits, "%" PRIu64, value);
+  char *at = out;
+  for (int i = 0; i < length; i++) {
+    if (i > 0 && (length - i) % 3 == 0) *at++ = ',';
+    *at++ = digits[i];
+  }
+  *at = '\0';
+  return out;
+}
+
+/* Rounded to `digits` decimals. */
+static void print_ms(kc_ps ps, unsigned digits)
+{
+  printf(" %10.*f", (int)digits, (double)ps / (double)KC_PS_PER_MS);
+}
+
+static void print_statistic(const char *name, const struct kc_statistic *s, const char *of)
+{
+  char count[32];
+  printf("  %-8s", name);
+  if (s->count == 0) {
+    printf("  none\n");
+    return;
+  }
+  const kc_ps values[] = {s->mean_ps, s->p50_ps, s->p90_ps, s->p95_ps, s->p99_ps, s->max_ps};
+  for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) print_ms(values[i], 2);
+  printf("   %s %s\n", grouped(s->count, count), of);
+}
+
+static void print_question(const struct kc_run *run)
+{
+  const struct kc_scenario *scenario = run->scenario;
+  const struct kc_pool_spec *pool = &scenario->pool[0];
+  const struct kc_precision *p = &pool->precision;
+  printf("%s\n\n", scenario->name);
+  printf("  deploy    %s on %u x %s (tensor %u), KV %s", scenario->model.name,
+         kc_run_gpus(scenario), pool->gpu.name, pool->memory.tensor,
+         kc_kv_format_name(p->k_format));
+  if (p->v_format != p->k_format) printf(" / %s", kc_kv_format_name(p->v_format));
+  printf(", %s, role %s\n", pool->policy->name,
+         pool->role == KC_ROLE_DECODE ? "decode" : "serve");
+  printf("  step time profile %s of %s%s\n", pool->profile->name, pool->gpu.name,
+         pool->profile->host_measured ? "" : "; host term not measured, taken as given");
+}
+
+static void print_workload(const struct kc_run *run)
+{
+  char a[32], b[32], c[32];
+  const struct kc_workload_spec *work = &run->scenario->workload;
+  const struct kc_summary *s = &run->result.summary;
+  if (work->is_closed) {
+    printf("  workload  closed loop, %u at once (%s), %s requests of %s + %s tokens\n",
+           work->closed.concurrency, work->closed.mode == KC_CLOSED_WAVE ? "waves" : "steady",
+           grouped(s->requests_total, a), grouped(work->closed.input_tokens, b),
+           grouped(work->closed.output_tokens, c));
+    return;
+  }
+  const struct kc_trace *t = &run->trace;
+  const double span = (double)t->span_ps / 1e12;
+  const char *slash = strrchr(t->path, '/');
+  printf("  workload  %s (%s): %s requests in %.1f s", slash != NULL ? slash + 1 : t->path,
+         t->format, grouped(t->count, a), span);
+  if (span > 0) printf(" (%.2f/s)", (double)t->count / span);
+  printf(", %s in, %s out\n", grouped(t->input_tokens, b), grouped(t->output_tokens, c));
+  static const char *const rules[] = {"the trace's output lengths", "a fixed number",
+                                      "a ratio of the output length"};
+  printf("            max_tokens: %s", rules[work->max_tokens_rule]);
+  if (run->max_tokens_clipped > 0) {
+    printf("; it cuts %s requests short", grouped(run->max_tokens_clipped, a));
+  }
+  printf("\n");
+  for (int i = 0; i < KC_NOTES; i++) {
+    if (t->note[i] == 0) continue;
+    printf("            %s %s\n", grouped(t->note[i], a),
+           kc_trace_note_text((enum kc_trace_note)i));
+  }
+}
+
+static void print_memory(const struct kc_run *run)
+{
+  char pages[32], tokens[32], weights[48], budget[48];
+  const struct kc_fit *fit = &run->fit;
+  const uint32_t page_size = run->scenario->pool[0].sched.page_size;
+  kc_format_bytes(fit->weights_bytes, 2, weights);
+  kc_format_bytes(fit->kv_budget_bytes, 2, budget);
+  printf("  memory    per GPU: weights %s, KV %s; pool of %s tokens (%s pages of %u)\n", weights,
+         fit->kv_budget_bytes > 0 ? budget : "as given",
+         grouped((uint64_t)run->pages * page_size, tokens), grouped(run->pages, pages), page_size);
+  if (run->bounded_bytes > 0) {
+    char bounded[48];
+    kc_format_bytes(run->bounded_bytes, 2, bounded);
+    printf("            of the KV, %s hold the windowed layers of the running requests\n", bounded);
+  }
+}
+
+static void print_requests(const struct kc_summary *s)
+{
+  char a[32];
+  printf("\n  requests  %s completed", grouped(s->requests_by_status[KC_STATUS_COMPLETED], a));
+  for (int i = 1; i < KC_STATUSES; i++) {
+    if (s->requests_by_status[i] == 0) continue;
+    printf(", %s %s", grouped(s->requests_by_status[i], a), kc_status_name((enum kc_status)i));
+  }
+  printf("\n");
+  static const char *const meaning[KC_REASONS] = {
+      [KC_REASON_PROMPT_TOO_LONG] = "prompt of max_model_len tokens or more",
+      [KC_REASON_NEVER_FITS] = "prompt larger than the whole pool: the real server would block its "
+                               "queue behind it for ever",
+      [KC_REASON_PROMPT_OVER_BUDGET] = "prompt over max_batched_tokens with chunking off: the real "
+                                       "server would block its queue behind it for ever",
+      [KC_REASON_OUTGREW_POOL] = "grew past the whole pool while running alone",
+      [KC_REASON_INTEGRITY] = "named a page that was not its own"};
+  for (int i = 1; i < KC_REASONS; i++) {
+    if (s->requests_by_reason[i] == 0) continue;
+    printf("            %s: %s\n", grouped(s->requests_by_reason[i], a), meaning[i]);
+  }
+  if (s->tokens_clipped_requests > 0) {
+    printf("            %s completed short of the trace's length (max_tokens or max_model_len)\n",
+           grouped(s->tokens_clipped_requests, a));
+  }
+}
+
+static void print_latencies(const struct kc_summary *s)
+{
+  printf("\n  ms             mean        p50        p90        p95        p99        max   over\n");
+  print_statistic("TTFT", &s->ttft, "requests");
+  print_statistic("TPOT", &s->tpot, "requests");
+  print_statistic("ITL", &s->itl, "gaps");
+  print_statistic("E2E", &s->e2e, "requests");
+}
+
+static void print_load(const struct kc_run *run)
+{
+  char a[32], b[32], c[32];
+  const struct kc_summary *s = &run->result.summary;
+  const uint32_t page_size = run->scenario->pool[0].sched.page_size;
+  const uint64_t pool = (uint64_t)run->pages * page_size;
+  const double rate = (double)s->output_tok_s_micro / 1e6;
+  printf("\n  output    %.1f tok/s, %.1f per GPU, over %.1f s in %s steps; busy %.1f %%\n", rate,
+         rate / kc_run_gpus(run->scenario), (double)s->makespan_ps / 1e12, grouped(s->steps, a),
+         s->makespan_ps > 0 ? 100.0 * (double)s->busy_ps / (double)s->makespan_ps : 0.0);
+  printf("  load      at most %s running, %s waiting; %s preemptions; prefix hits unknown\n",
+         grouped(s->max_running, a), grouped(s->max_waiting, b), grouped(s->preemptions, c));
+  printf("  KV peak   %s of %s tokens (%.1f %%)\n", grouped(s->kv_peak_tokens, a), grouped(pool, b),
+         100.0 * (double)s->kv_peak_tokens / (double)pool);
+}
+
+static void print_oom(const struct kc_run *run)
+{
+  char a[32], b[32], c[32];
+  const struct kc_replay_result *r = &run->result;
+  const bool closed = run->scenario->workload.is_closed;
+  if (r->oom_ps == KC_PS_NEVER) {
+    printf("  OOM       never: the KV of all requests offered stayed within the pool\n");
+    return;
+  }
+  printf("  OOM       at %.3f s, request %s: the offered requests %s %s pages, the pool has %s\n",
+         (double)r->oom_ps / 1e12, grouped(r->oom_request, a),
+         closed ? "will need" : "needed", grouped(r->oom_demand_pages, b), grouped(r->pages, c));
+  printf("            the policy answered with %s preemptions and at most %s waiting\n",
+         grouped(r->summary.preemptions, a), grouped(r->summary.max_waiting, b));
+}
+
+static void print_slo(const char *name, double limit_ms, const struct kc_statistic *s)
+{
+  if (limit_ms <= 0 || s->count == 0) return;
+  const double value = (double)s->p95_ps / (double)KC_PS_PER_MS;
+  printf("  SLO       %s p95 %.2f ms against %.2f: %s\n", name, value, limit_ms,
+         value <= limit_ms ? "met" : "missed");
+}
+
+static void print_cost(const struct kc_run *run)
+{
+  double usd;
+  const struct kc_scenario *scenario = run->scenario;
+  print_slo("TTFT", scenario->slo_ttft_p95_ms, &run->result.summary.ttft);
+  print_slo("TPOT", scenario->slo_tpot_p95_ms, &run->result.summary.tpot);
+  if (kc_run_cost(run, &usd)) {
+    printf("  cost      $%.4f per million output tokens at $%.2f per GPU-hour\n", usd,
+           scenario->price_gpu_hour_usd);
+  } else {
+    printf("  cost      unknown: no price for %s; set price.gpu_hour_usd\n",
+           scenario->pool[0].gpu.name);
+  }
+  printf("  result    sha256 %s, seed %" PRIu64 "\n", run->result.summary.result_sha256,
+         scenario->seed);
+}
+
+int kc_run_print(const struct kc_run *run)
+{
+  print_question(run);
+  print_workload(run);
+  print_memory(run);
+  print_requests(&run->result.summary);
+  print_latencies(&run->result.summary);
+  print_load(run);
+  print_oom(run);
+  print_cost(run);
+  return 0;
+}

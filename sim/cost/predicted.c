@@ -1,0 +1,122 @@
+/* The predicted executor (see predicted.h).
+ *
+ *   finish    heap of slots by the step that yields their last token; a slot enters it when its
+ *             decoding is certain: it joined with its KV in place, or its last chunk runs
+ *   remaining tokens still to come, from join until then
+ *   dense     what a step of n decodes and no prefill costs apart from contexts; most steps look
+ *             it up, because the batch has not changed
+ */
+#include "sim/cost/predicted.h"
+
+size_t kc_predicted_need(uint32_t slots)
+{
+  KC_ASSERT(slots > 0);
+  KC_ASSERT(slots <= 65536);
+  return kc_heap_need(slots) + kc_arena_need(slots, sizeof(uint32_t)) * 2 +
+         kc_arena_need(slots, sizeof(uint64_t)) +
+         kc_arena_need((size_t)slots + 1, sizeof(kc_u128));
+}
+
+enum kc_err kc_predicted_init(struct kc_predicted *predicted, const struct kc_cost *cost,
+                              const struct kc_request *requests, uint64_t max_model_len,
+                              uint32_t slots, struct kc_arena *arena)
+{
+  KC_ASSERT(cost->op_count > 0);
+  KC_ASSERT(max_model_len >= 2);
+  *predicted = (struct kc_predicted){
+      .cost = cost, .requests = requests, .max_model_len = max_model_len, .slots = slots};
+  KC_TRY(kc_heap_init(&predicted->finish, slots, arena));
+  predicted->remaining = kc_arena_take(arena, slots, sizeof *predicted->remaining);
+  predicted->finished = kc_arena_take(arena, slots, sizeof *predicted->finished);
+  predicted->order = kc_arena_take(arena, slots, sizeof *predicted->order);
+  predicted->dense = kc_arena_take(arena, (size_t)slots + 1, sizeof *predicted->dense);
+  const bool taken = predicted->remaining != NULL && predicted->finished != NULL &&
+                     predicted->order != NULL && predicted->dense != NULL;
+  return taken ? KC_OK : KC_ERR_MEMORY;
+}
+
+/* The slot yields a token in `step` and in each one after, until `remaining` have come. */
+static void schedule_finish(struct kc_predicted *p, uint32_t slot, uint64_t step)
+{
+  KC_ASSERT(p->remaining[slot] > 0);
+  KC_ASSERT(!kc_heap_has(&p->finish, slot));
+  kc_heap_push(&p->finish, (int64_t)(step + p->remaining[slot] - 1), slot);
+}
+
+static void apply_delta(struct kc_predicted *p, const struct kc_step *step)
+{
+  for (uint32_t i = 0; i < step->leave_count; i++) {
+    if (kc_heap_has(&p->finish, step->leave[i])) kc_heap_remove(&p->finish, step->leave[i]);
+  }
+  for (uint32_t i = 0; i < step->join_count; i++) {
+    const struct kc_join *join = &step->join[i];
+    const uint32_t output = kc_request_output(&p->requests[join->request], p->max_model_len);
+    KC_ASSERT(join->slot < p->slots);
+    KC_ASSERT(join->outputs < output);
+    p->remaining[join->slot] = output - join->outputs;
+    p->order[join->slot] = p->next_order++;
+    if (join->kv_in_place) schedule_finish(p, join->slot, step->index);
+  }
+  for (uint32_t i = 0; i < step->chunk_count; i++) {
+    if (step->chunk[i].last) schedule_finish(p, step->chunk[i].slot, step->index);
+  }
+}
+
+/* Shell sort by join order: small, in place, and no worse on a wave of thousands. */
+static void sort_by_order(uint32_t *slots, uint32_t count, const uint64_t *order)
+{
+  for (uint32_t gap = count / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11) {
+    for (uint32_t i = gap; i < count; i++) {
+      const uint32_t slot = slots[i];
+      uint32_t j = i;
+      for (; j >= gap && order[slots[j - gap]] > order[slot]; j -= gap) slots[j] = slots[j - gap];
+      slots[j] = slot;
+    }
+  }
+}
+
+static uint32_t collect_finished(struct kc_predicted *p, uint64_t step)
+{
+  uint32_t count = 0;
+  while (kc_heap_top_key(&p->finish) == (int64_t)step) {
+    const uint32_t slot = p->finish.entry[0].item;
+    kc_heap_remove(&p->finish, slot);
+    p->finished[count++] = slot;
+  }
+  KC_ASSERT(kc_heap_top_key(&p->finish) > (int64_t)step);
+  if (count > 1) sort_by_order(p->finished, count, p->order);
+  return count;
+}
+
+static kc_ps duration(struct kc_predicted *p, const struct kc_step *step)
+{
+  const struct kc_aggregates *sum = &step->sum;
+  if (sum->chunks > 0) return kc_cost_step(p->cost, sum);
+  KC_ASSERT(sum->decodes > 0 && sum->decodes <= p->slots);
+  kc_u128 dense = p->dense[sum->decodes];
+  if (dense == 0) {
+    dense = kc_cost_dense(p->cost, sum->decodes, sum->logits);
+    p->dense[sum->decodes] = dense;
+  }
+  return kc_cost_round(dense + kc_cost_context(p->cost, sum));
+}
+
+static enum kc_err run(void *context, const struct kc_step *step, struct kc_step_result *result,
+                       struct kc_diag *diag)
+{
+  struct kc_predicted *p = context;
+  (void)diag;
+  KC_ASSERT(step->sum.decodes + step->sum.chunks > 0);
+  if (step->composition_changed) apply_delta(p, step);
+  *result = (struct kc_step_result){.duration_ps = duration(p, step)};
+  result->finish_count = collect_finished(p, step->index);
+  result->finish = p->finished;
+  return KC_OK;
+}
+
+struct kc_executor kc_predicted_executor(struct kc_predicted *predicted)
+{
+  KC_ASSERT(predicted->slots > 0);
+  KC_ASSERT(predicted->dense != NULL);
+  return (struct kc_executor){.context = predicted, .name = "predicted", .run = run};
+}

@@ -1,0 +1,58 @@
+/* The canonical bytes of a result: the one place that knows their layout (see metrics.h). */
+#include "sim/metrics/metrics.h"
+
+/* Raised whenever the layout or the meaning of a word changes. */
+#define CANONICAL_VERSION UINT64_C(1)
+
+void kc_canonical_begin(struct kc_sha256 *sha)
+{
+  kc_sha256_init(sha);
+  kc_sha256_update_u64(sha, CANONICAL_VERSION);
+}
+
+void kc_canonical_outcome(struct kc_sha256 *sha, const struct kc_outcome *outcome)
+{
+  const uint64_t words[6] = {
+      outcome->request,
+      (uint64_t)outcome->status | (uint64_t)outcome->reason << 8 |
+          (uint64_t)outcome->preemptions << 32,
+      outcome->output_tokens,
+      (uint64_t)outcome->first_token_ps,
+      (uint64_t)outcome->end_ps,
+      (uint64_t)outcome->resident_ps};
+  unsigned char bytes[sizeof words];
+  KC_ASSERT(outcome->end_ps >= 0 && outcome->resident_ps >= 0);
+  for (size_t i = 0; i < 6; i++) {
+    for (size_t b = 0; b < 8; b++) bytes[8 * i + b] = (unsigned char)(words[i] >> (8 * b));
+  }
+  kc_sha256_update(sha, bytes, sizeof bytes);
+}
+
+static void add_totals(struct kc_sha256 *sha, const struct kc_summary *totals)
+{
+  const uint64_t words[] = {
+      totals->requests_total,  totals->input_tokens,          totals->output_tokens,
+      totals->steps,           totals->preemptions,           totals->max_running,
+      totals->max_waiting,     totals->kv_peak_tokens,        totals->kv_peak_pages,
+      totals->tokens_clipped_requests, (uint64_t)totals->makespan_ps, (uint64_t)totals->busy_ps};
+  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) kc_sha256_update_u64(sha, words[i]);
+}
+
+void kc_canonical_end(struct kc_sha256 *sha, const struct kc_summary *totals,
+                      const struct kc_histogram *itl, char hex[KC_SHA256_HEX_BYTES])
+{
+  add_totals(sha, totals);
+  kc_sha256_update_u64(sha, itl->total);
+  if (itl->total > 0) {
+    const uint32_t first = kc_histogram_bucket((uint64_t)itl->min_ps);
+    const uint32_t last = kc_histogram_bucket((uint64_t)itl->max_ps);
+    KC_ASSERT(first <= last);
+    KC_ASSERT(last < KC_HISTOGRAM_BUCKETS);
+    for (uint32_t i = first; i <= last; i++) {
+      if (itl->count[i] == 0) continue;
+      kc_sha256_update_u64(sha, i);
+      kc_sha256_update_u64(sha, itl->count[i]);
+    }
+  }
+  kc_sha256_final_hex(sha, hex);
+}

@@ -1,0 +1,222 @@
+/* Replays a request table through one instance in virtual time (see replay.h).
+ *
+ *   event queue:  ARRIVAL  the next request of the table    (one at a time: the table is a stream)
+ *                 STEP     the instance is ready to run
+ *
+ * The instance runs ahead on its own while nothing else is due: a step starts at its clock, and only
+ * events at or before that instant can matter to it. So the queue is touched once per arrival, not
+ * once per step.
+ *
+ * Closed loop: an outcome makes the client offer its next request at that very instant; the request
+ * is written to the table and scheduled from inside the step that ended the former one.
+ */
+#include "sim/replay/replay.h"
+
+#include "sim/events/events.h"
+
+enum { EVENT_ARRIVAL = 1, EVENT_STEP = 2, QUEUE_CAPACITY = 8, POLL_STEPS = 4096 };
+
+struct replay {
+  const struct kc_replay_config *config;
+  struct kc_metrics *metrics;
+  struct kc_observer books;      /* the metrics' own observer */
+  struct kc_instance instance;
+  struct kc_event_queue *queue;
+  uint32_t offered;              /* requests whose arrival is known: [0, offered) are final */
+  uint32_t delivered;            /* requests handed to the instance */
+  uint32_t wave_open;            /* closed, wave: requests of this wave that have not ended */
+  bool arrival_scheduled;
+  bool step_scheduled;
+};
+
+/* ---- closed loop ---- */
+
+static void offer(struct replay *replay, kc_ps now_ps)
+{
+  const struct kc_closed_config *closed = &replay->config->closed_config;
+  KC_ASSERT(replay->offered < replay->config->request_count);
+  KC_ASSERT(now_ps >= 0);
+  replay->config->requests[replay->offered++] =
+      (struct kc_request){.arrival_ps = now_ps,
+                          .input_tokens = closed->input_tokens,
+                          .output_tokens = closed->output_tokens,
+                          .max_tokens = closed->output_tokens};
+}
+
+static uint32_t offers_left(const struct replay *replay)
+{
+  KC_ASSERT(replay->offered <= replay->config->request_count);
+  return replay->config->request_count - replay->offered;
+}
+
+static void offer_many(struct replay *replay, uint32_t count, kc_ps now_ps)
+{
+  const uint32_t left = offers_left(replay);
+  if (count > left) count = left;
+  for (uint32_t i = 0; i < count; i++) offer(replay, now_ps);
+  replay->wave_open += count;
+}
+
+static void client_reacts(struct replay *replay, kc_ps now_ps)
+{
+  const struct kc_closed_config *closed = &replay->config->closed_config;
+  KC_ASSERT(replay->wave_open > 0);
+  replay->wave_open--;
+  if (closed->mode == KC_CLOSED_STEADY) {
+    offer_many(replay, 1, now_ps);
+  } else if (replay->wave_open == 0) {
+    offer_many(replay, closed->concurrency, now_ps);
+  }
+}
+
+/* ---- observer: the metrics', and the client of a closed loop ---- */
+
+static void on_step(void *context, const struct kc_step_report *report)
+{
+  struct replay *replay = context;
+  replay->books.on_step(replay->books.context, report);
+}
+
+static void on_gap(void *context, kc_ps gap_ps)
+{
+  struct replay *replay = context;
+  replay->books.on_gap(replay->books.context, gap_ps);
+}
+
+static void on_end(void *context, const struct kc_outcome *outcome)
+{
+  struct replay *replay = context;
+  replay->books.on_end(replay->books.context, outcome);
+  if (replay->config->closed) client_reacts(replay, outcome->end_ps);
+}
+
+/* ---- events ---- */
+
+/* Keeps exactly one arrival in the queue while any is known. */
+static enum kc_err schedule_arrival(struct replay *replay)
+{
+  if (replay->arrival_scheduled || replay->delivered == replay->offered) return KC_OK;
+  const struct kc_request *next = &replay->config->requests[replay->delivered];
+  replay->arrival_scheduled = true;
+  return kc_events_push(replay->queue, next->arrival_ps, KC_BAND_ARRIVAL, EVENT_ARRIVAL,
+                        replay->delivered);
+}
+
+static enum kc_err schedule_step(struct replay *replay)
+{
+  if (replay->step_scheduled || !kc_instance_busy(&replay->instance)) return KC_OK;
+  replay->step_scheduled = true;
+  return kc_events_push(replay->queue, replay->instance.clock_ps, KC_BAND_STEP, EVENT_STEP, 0);
+}
+
+static void handle_arrival(struct replay *replay, const struct kc_event *event)
+{
+  KC_ASSERT(event->subject == replay->delivered);
+  KC_ASSERT(replay->delivered < replay->offered);
+  replay->arrival_scheduled = false;
+  kc_metrics_arrival(replay->metrics, replay->delivered);
+  replay->delivered++;
+  kc_instance_arrive(&replay->instance);
+}
+
+static bool interrupted(const struct kc_replay_config *config)
+{
+  return config->interrupted != NULL && config->interrupted(config->interrupted_context);
+}
+
+static enum kc_err handle_step(struct replay *replay, struct kc_diag *diag)
+{
+  struct kc_instance *instance = &replay->instance;
+  KC_ASSERT(replay->step_scheduled);
+  replay->step_scheduled = false;
+  do {
+    KC_ASSERT(kc_instance_busy(instance));
+    KC_TRY(kc_instance_step(instance, diag));
+    KC_TRY(schedule_arrival(replay)); /* a closed loop may have offered something */
+    if (replay->metrics->total.steps % POLL_STEPS == 0 && interrupted(replay->config)) {
+      return kc_fail(diag, KC_ERR_INTERRUPTED, "interrupted; nothing of this run was kept");
+    }
+  } while (kc_instance_busy(instance) && instance->clock_ps < kc_events_next_ps(replay->queue));
+  if (replay->metrics->failure != KC_OK) {
+    if (diag != NULL) *diag = replay->metrics->failure_diag;
+    return replay->metrics->failure;
+  }
+  return KC_OK;
+}
+
+static enum kc_err run_events(struct replay *replay, struct kc_diag *diag)
+{
+  struct kc_event event;
+  KC_TRY(schedule_arrival(replay));
+  while (kc_events_pop(replay->queue, &event)) {
+    if (event.kind == EVENT_ARRIVAL) {
+      handle_arrival(replay, &event);
+    } else {
+      KC_TRY(handle_step(replay, diag));
+    }
+    KC_TRY(schedule_arrival(replay));
+    KC_TRY(schedule_step(replay));
+  }
+  KC_ASSERT(replay->delivered == replay->config->request_count);
+  KC_ASSERT(!kc_instance_busy(&replay->instance));
+  return kc_instance_finish(&replay->instance, diag);
+}
+
+/* ---- set-up ---- */
+
+size_t kc_replay_need(const struct kc_replay_config *config)
+{
+  const size_t needs[] = {kc_instance_need(&config->instance),
+                          kc_metrics_need(config->request_count),
+                          kc_events_need(KC_QUEUE_BINARY, QUEUE_CAPACITY)};
+  size_t total = 0;
+  KC_ASSERT(config->request_count > 0);
+  for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
+    if (__builtin_add_overflow(total, needs[i], &total)) return SIZE_MAX;
+  }
+  KC_ASSERT(total > 0);
+  return total;
+}
+
+static enum kc_err set_up(struct replay *replay, struct kc_arena *arena, struct kc_diag *diag)
+{
+  const struct kc_replay_config *config = replay->config;
+  const struct kc_observer observer = {
+      .context = replay, .on_step = on_step, .on_gap = on_gap, .on_end = on_end};
+  struct kc_instance_config instance = config->instance;
+  instance.demand_is_final = config->closed;
+  replay->queue = kc_events_create(KC_QUEUE_BINARY, QUEUE_CAPACITY, arena);
+  if (replay->queue == NULL ||
+      kc_metrics_init(replay->metrics, config->requests, config->request_count,
+                      instance.sched.max_model_len, &config->recorder, arena) != KC_OK) {
+    return kc_fail(diag, KC_ERR_MEMORY, "the run's tables need more memory than was reserved");
+  }
+  replay->books = kc_metrics_observer(replay->metrics);
+  return kc_instance_init(&replay->instance, &instance, config->requests, &config->executor,
+                          &observer, arena, diag);
+}
+
+enum kc_err kc_replay_run(const struct kc_replay_config *config, struct kc_metrics *metrics,
+                          struct kc_arena *arena, struct kc_replay_result *result,
+                          struct kc_diag *diag)
+{
+  struct replay replay = {.config = config, .metrics = metrics};
+  KC_ASSERT(config->request_count > 0);
+  KC_ASSERT(config->executor.run != NULL);
+  KC_TRY(set_up(&replay, arena, diag));
+  if (config->closed) {
+    const bool wave = config->closed_config.mode == KC_CLOSED_WAVE;
+    KC_ASSERT(config->closed_config.concurrency > 0);
+    offer_many(&replay, config->closed_config.concurrency, 0);
+    KC_ASSERT(!wave || replay.wave_open > 0);
+  } else {
+    replay.offered = config->request_count;
+  }
+  KC_TRY(run_events(&replay, diag));
+  *result = (struct kc_replay_result){.oom_ps = replay.instance.oom_ps,
+                                      .oom_request = replay.instance.oom_request,
+                                      .oom_demand_pages = replay.instance.oom_demand_pages,
+                                      .pages = config->instance.pages};
+  kc_metrics_finish(metrics, &result->summary);
+  return KC_OK;
+}

@@ -1,0 +1,207 @@
+/* Puts a resolved scenario to work (see scenario_run.h). Set-up code: it may allocate. */
+#include "sim/scenario/scenario_run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct kc_pool_spec *pool_of(const struct kc_run *run)
+{
+  KC_ASSERT(run->scenario->pool_count == 1);
+  return &run->scenario->pool[0];
+}
+
+uint32_t kc_run_gpus(const struct kc_scenario *scenario)
+{
+  const struct kc_pool_spec *pool = &scenario->pool[0];
+  KC_ASSERT(scenario->pool_count == 1);
+  KC_ASSERT(pool->memory.tensor > 0 && pool->memory.pipeline > 0);
+  return pool->replicas * pool->memory.tensor * pool->memory.pipeline;
+}
+
+/* ---- memory ---- */
+
+static enum kc_err fail_no_fit(struct kc_run *run, const struct kc_gpu *gpus, uint32_t gpu_count,
+                               struct kc_diag *diag)
+{
+  const struct kc_pool_spec *pool = pool_of(run);
+  struct kc_fit *fit = &run->fit;
+  kc_fit_nearest_change(fit, &run->scenario->model, &pool->precision, &pool->gpu, &pool->memory,
+                        gpus, gpu_count);
+  return kc_fail_at(diag, KC_ERR_NO_FIT, run->scenario->path, 0, 0, "does not fit (%s): %s; %s%s",
+                    fit->phase, fit->inequality,
+                    fit->has_change ? "nearest change that fits: " : "no single change fits",
+                    fit->has_change ? fit->change.sentence : "");
+}
+
+/* Layers with a window keep a bounded part of each running request beside the pool. */
+static enum kc_err take_bounded(struct kc_run *run, struct kc_diag *diag)
+{
+  const struct kc_pool_spec *pool = pool_of(run);
+  const struct kc_workload_spec *work = &run->scenario->workload;
+  uint64_t holders = pool->sched.max_running;
+  if (work->is_closed && work->closed.concurrency < holders) holders = work->closed.concurrency;
+  run->bounded_bytes = run->fit.rule == KC_RULE_FIXED ? 0 : run->fit.kv_request_bytes * holders;
+  const uint64_t page_bytes = run->fit.kv_token_bytes * pool->sched.page_size;
+  KC_ASSERT(page_bytes > 0);
+  const uint64_t taken = (run->bounded_bytes + page_bytes - 1) / page_bytes;
+  if (taken >= run->fit.pages) {
+    return kc_fail_at(diag, KC_ERR_NO_FIT, run->scenario->path, 0, 0,
+                      "windowed layers of %llu requests need %llu bytes per GPU and the KV budget is "
+                      "%llu: lower scheduler.max_running",
+                      (unsigned long long)holders, (unsigned long long)run->bounded_bytes,
+                      (unsigned long long)run->fit.kv_budget_bytes);
+  }
+  const uint64_t pages = run->fit.pages - taken;
+  if (pages > KC_POOL_PAGES_MAX) {
+    return kc_fail_at(diag, KC_ERR_LIMIT, run->scenario->path, 0, 0,
+                      "the pool would have %llu pages; at most %u are supported: raise kv.page_size",
+                      (unsigned long long)pages, (unsigned)KC_POOL_PAGES_MAX);
+  }
+  run->pages = (uint32_t)pages;
+  return KC_OK;
+}
+
+static enum kc_err compute_memory(struct kc_run *run, const struct kc_gpu *gpus, uint32_t gpu_count,
+                                  struct kc_diag *diag)
+{
+  const struct kc_pool_spec *pool = pool_of(run);
+  KC_TRY(kc_fit_compute(&run->fit, &run->scenario->model, &pool->precision, &pool->gpu,
+                        &pool->memory, diag));
+  if (!run->fit.fits) return fail_no_fit(run, gpus, gpu_count, diag);
+  KC_ASSERT(run->fit.pages > 0);
+  KC_ASSERT(run->fit.page_size == pool->sched.page_size);
+  return take_bounded(run, diag);
+}
+
+/* ---- workload ---- */
+
+static uint32_t max_tokens_of(const struct kc_workload_spec *work, uint32_t output)
+{
+  if (work->max_tokens_rule == KC_MAX_TOKENS_COUNT) return (uint32_t)work->max_tokens_count;
+  if (work->max_tokens_rule == KC_MAX_TOKENS_TRACE) return output;
+  const double limit = ceil((double)output * work->max_tokens_ratio);
+  if (limit < 1.0) return 1;
+  return limit < (double)KC_MAX_TOKENS_MAX ? (uint32_t)limit : (uint32_t)KC_MAX_TOKENS_MAX;
+}
+
+static enum kc_err read_trace(struct kc_run *run, struct kc_diag *diag)
+{
+  const struct kc_workload_spec *work = &run->scenario->workload;
+  KC_TRY(kc_trace_load(&run->trace, work->trace_path, &work->trace_options, diag));
+  KC_ASSERT(run->trace.count > 0 && run->trace.count < UINT32_MAX);
+  run->request_count = (uint32_t)run->trace.count;
+  run->requests = malloc(run->request_count * sizeof *run->requests);
+  if (run->requests == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the requests");
+  for (uint32_t i = 0; i < run->request_count; i++) {
+    const struct kc_trace_row *row = &run->trace.row[i];
+    run->requests[i] = (struct kc_request){.arrival_ps = row->arrival_ps,
+                                           .input_tokens = row->input_tokens,
+                                           .output_tokens = row->output_tokens,
+                                           .max_tokens = max_tokens_of(work, row->output_tokens)};
+    run->max_tokens_clipped += run->requests[i].max_tokens < row->output_tokens;
+  }
+  return KC_OK;
+}
+
+static enum kc_err prepare_workload(struct kc_run *run, struct kc_diag *diag)
+{
+  const struct kc_workload_spec *work = &run->scenario->workload;
+  if (!work->is_closed) return read_trace(run, diag);
+  KC_ASSERT(work->closed.requests > 0);
+  KC_ASSERT(work->closed.concurrency > 0);
+  run->request_count = work->closed.requests;
+  run->requests = calloc(run->request_count, sizeof *run->requests);
+  if (run->requests == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the requests");
+  return KC_OK;
+}
+
+/* ---- step model and replay ---- */
+
+static enum kc_err build_cost(struct kc_run *run, struct kc_diag *diag)
+{
+  const struct kc_pool_spec *pool = pool_of(run);
+  struct kc_cost_config config = {.model = &run->scenario->model,
+                                  .precision = &pool->precision,
+                                  .gpu = &pool->gpu,
+                                  .profile = pool->profile,
+                                  .tensor = pool->memory.tensor,
+                                  .pipeline = pool->memory.pipeline,
+                                  .integrity = pool->integrity};
+  KC_ASSERT(pool->profile != NULL);
+  config.cap_count = kc_cost_caps(&run->scenario->model, config.cap);
+  return kc_cost_build(&run->cost, &config, diag);
+}
+
+static void configure_replay(struct kc_run *run)
+{
+  const struct kc_pool_spec *pool = pool_of(run);
+  const struct kc_workload_spec *work = &run->scenario->workload;
+  KC_ASSERT(pool->policy != NULL);
+  run->replay = (struct kc_replay_config){.requests = run->requests,
+                                          .request_count = run->request_count,
+                                          .closed = work->is_closed,
+                                          .closed_config = work->closed};
+  run->replay.instance = (struct kc_instance_config){.sched = pool->sched,
+                                                     .policy = pool->policy,
+                                                     .integrity = pool->integrity,
+                                                     .pages = run->pages,
+                                                     .seed = run->scenario->seed};
+  struct kc_sched_config *sched = &run->replay.instance.sched;
+  sched->role = pool->role;
+  sched->cap_count = kc_cost_caps(&run->scenario->model, sched->cap);
+}
+
+static enum kc_err reserve(struct kc_run *run, struct kc_diag *diag)
+{
+  const struct kc_sched_config *sched = &run->replay.instance.sched;
+  size_t need = kc_replay_need(&run->replay);
+  KC_ASSERT(sched->max_running > 0);
+  if (__builtin_add_overflow(need, kc_predicted_need(sched->max_running), &need)) need = SIZE_MAX;
+  KC_TRY(kc_arena_init(&run->arena, need, diag));
+  if (kc_predicted_init(&run->predicted, &run->cost, run->requests, sched->max_model_len,
+                        sched->max_running, &run->arena) != KC_OK) {
+    return kc_fail(diag, KC_ERR_MEMORY, "the run's tables need more memory than was reserved");
+  }
+  run->replay.executor = kc_predicted_executor(&run->predicted);
+  return KC_OK;
+}
+
+enum kc_err kc_run_prepare(struct kc_run *run, const struct kc_scenario *scenario,
+                           const struct kc_gpu *gpus, uint32_t gpu_count, struct kc_diag *diag)
+{
+  memset(run, 0, sizeof *run);
+  run->scenario = scenario;
+  KC_TRY(compute_memory(run, gpus, gpu_count, diag));
+  KC_TRY(build_cost(run, diag));
+  KC_TRY(prepare_workload(run, diag));
+  configure_replay(run);
+  return reserve(run, diag);
+}
+
+enum kc_err kc_run_execute(struct kc_run *run, struct kc_diag *diag)
+{
+  KC_ASSERT(run->arena.base != NULL);
+  KC_ASSERT(run->replay.executor.run != NULL);
+  return kc_replay_run(&run->replay, &run->metrics, &run->arena, &run->result, diag);
+}
+
+void kc_run_deinit(struct kc_run *run)
+{
+  kc_trace_free(&run->trace);
+  free(run->requests);
+  run->requests = NULL;
+  if (run->arena.base != NULL) kc_arena_deinit(&run->arena);
+}
+
+bool kc_run_cost(const struct kc_run *run, double *usd_per_mtok)
+{
+  const struct kc_summary *s = &run->result.summary;
+  if (!run->scenario->price_known || s->output_tokens == 0 || s->makespan_ps == 0) return false;
+  const double hours = (double)s->makespan_ps / 3.6e15;
+  const double usd = run->scenario->price_gpu_hour_usd * kc_run_gpus(run->scenario) * hours;
+  const double per_mtok = usd / (double)s->output_tokens * 1e6;
+  KC_ASSERT(per_mtok >= 0);
+  *usd_per_mtok = floor(per_mtok * 1e6 + 0.5) / 1e6;
+  return true;
+}

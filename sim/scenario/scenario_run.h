@@ -1,0 +1,48 @@
+/* From a resolved scenario to a finished run: memory bill, request table, step model, replay.
+ *
+ *   kc_scenario --prepare--> kc_run {fit, trace, requests, cost, ...} --execute--> result + metrics
+ *
+ * One struct carries all of a run's state; nothing is global, so runs may go on side by side.
+ */
+#ifndef KC_SIM_SCENARIO_SCENARIO_RUN_H
+#define KC_SIM_SCENARIO_SCENARIO_RUN_H
+
+#include "sim/cost/predicted.h"
+#include "sim/scenario/scenario.h"
+
+struct kc_run {
+  const struct kc_scenario *scenario;   /* borrowed until kc_run_deinit */
+  struct kc_fit fit;
+  uint32_t pages;                       /* of the pool, after bounded layers took their share */
+  uint64_t bounded_bytes;               /* windows and linear state of the running requests */
+  struct kc_trace trace;                /* row == NULL in closed loop */
+  struct kc_request *requests;          /* heap */
+  uint32_t request_count;
+  uint64_t max_tokens_clipped;          /* requests whose max_tokens is below their true output */
+  struct kc_cost cost;
+  struct kc_predicted predicted;
+  struct kc_arena arena;
+  struct kc_metrics metrics;
+  struct kc_replay_config replay;       /* recorder and interrupted may be set before execute */
+  struct kc_replay_result result;
+};
+
+/* Computes the bill (KC_ERR_NO_FIT with the failing inequality and the nearest change in `diag` when
+ * it does not fit; `gpus` are the other kinds to try, may be NULL), reads the trace, builds the
+ * request table and the step model, reserves memory. `run` is filled from nothing. */
+enum kc_err kc_run_prepare(struct kc_run *run, const struct kc_scenario *scenario,
+                           const struct kc_gpu *gpus, uint32_t gpu_count, struct kc_diag *diag);
+
+/* Runs to the end; once per prepare. */
+enum kc_err kc_run_execute(struct kc_run *run, struct kc_diag *diag);
+
+/* Frees what prepare took; also after a failed prepare. */
+void kc_run_deinit(struct kc_run *run);
+
+/* GPUs of the deployment. */
+uint32_t kc_run_gpus(const struct kc_scenario *scenario);
+
+/* Dollars per million output tokens, rounded to 10^-6; false when no price or no token is known. */
+bool kc_run_cost(const struct kc_run *run, double *usd_per_mtok);
+
+#endif
