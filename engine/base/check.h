@@ -16,7 +16,8 @@ _Noreturn void kc_assert_failed(const char *condition, const char *file, int lin
                                 const char *function);
 
 #ifdef KC_COVERAGE
-#define KC_ASSERT(x) ((void)0)
+/* Not evaluated, but its variables count as used. */
+#define KC_ASSERT(x) ((void)sizeof((x) ? 1 : 0))
 #else
 #define KC_ASSERT(x) \
   (__builtin_expect(!(x), 0) ? kc_assert_failed(#x, __FILE__, __LINE__, __func__) : (void)0)
@@ -24,10 +25,11 @@ _Noreturn void kc_assert_failed(const char *condition, const char *file, int lin
 
 #ifdef KC_CHECK
 #define KC_ASSERT_SLOW(x) KC_ASSERT(x)
-#define KC_NEVER(x) ((x) ? (kc_assert_failed("never: " #x, __FILE__, __LINE__, __func__), 1) : 0)
+#define KC_NEVER(x) \
+  ((bool)((x) ? (kc_assert_failed("never: " #x, __FILE__, __LINE__, __func__), 1) : 0))
 #else
 #define KC_ASSERT_SLOW(x) ((void)0)
-#define KC_NEVER(x) (x)
+#define KC_NEVER(x) ((bool)(x))
 #endif
 
 #ifdef KC_FAULTS

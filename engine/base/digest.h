@@ -2,6 +2,7 @@
 #ifndef KC_ENGINE_BASE_DIGEST_H
 #define KC_ENGINE_BASE_DIGEST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,12 +13,14 @@ struct kc_sha256 {
   uint64_t length_bytes;
   unsigned char block[64];
   size_t block_used;
+  bool has_instructions; /* of the processor; found out once per digest */
 };
 
 void kc_sha256_init(struct kc_sha256 *sha);
 void kc_sha256_update(struct kc_sha256 *sha, const void *data, size_t bytes);
 /* Little-endian, whatever the host. */
 void kc_sha256_update_u64(struct kc_sha256 *sha, uint64_t value);
+void kc_sha256_update_words(struct kc_sha256 *sha, const uint64_t *words, size_t count);
 /* Finishes; `sha` must be initialised again before reuse. */
 void kc_sha256_final(struct kc_sha256 *sha, unsigned char out[KC_SHA256_BYTES]);
 /* Finishes into 64 lower-case hex digits and a terminator. */

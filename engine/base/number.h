@@ -1,7 +1,10 @@
 /* Strict numbers: the whole string, a range, a unit; no locale, no silent truncation.
  *
  * Every parser takes exactly [text, text + length), returns false unless the whole of it is valid,
- * and leaves *out untouched then. Callers write the sentence, because they know the name and unit. */
+ * and leaves *out untouched then. Callers write the sentence, because they know the name and unit.
+ *
+ * A number starts with a digit (no '+', no ".5"), a point has digits on both sides, and more than
+ * 38 significant digits (128 characters for kc_parse_double) are refused. */
 #ifndef KC_ENGINE_BASE_NUMBER_H
 #define KC_ENGINE_BASE_NUMBER_H
 

@@ -1,7 +1,7 @@
 /* One option table, many products: the checker of scenario keys, the command-line parser, --help,
  * and the reference page all read the same rows.
  *
- * A row binds a dotted key ("memory.fraction") or a long flag ("--kv-budget") to a field of a struct.
+ * A row binds a dotted key ("memory.fraction") or a flag ("--kv-budget") to a field of a struct.
  */
 #ifndef KC_ENGINE_BASE_OPTION_H
 #define KC_ENGINE_BASE_OPTION_H
@@ -18,6 +18,7 @@ enum kc_option_type {
   KC_OPTION_TEXT,      /* char[size], copied */
   KC_OPTION_CHOICE,    /* int: index into `values` */
   KC_OPTION_FLAG,      /* bool, command line only, takes no value */
+  KC_OPTION_LIST,      /* struct kc_option_list, command line only: may be given many times */
   KC_OPTION_SUBTREE    /* scenario only: a map or list that the caller reads itself */
 };
 
@@ -33,13 +34,23 @@ struct kc_option {
   const char *values;       /* CHOICE: "sglang|vllm"; TEXT: what it looks like, for --help */
   const char *help;         /* one sentence */
   bool required;
+  const char *bare;         /* command line: the value when the option ends the line or an option
+                               follows it ("--db"); NULL = a value is required */
 };
 
-/* Applies every row's default to `target`. A default that does not parse is our mistake (assert). */
+/* What a KC_OPTION_LIST option gathered, in the order given. Borrows the strings of argv. */
+enum { KC_OPTION_LIST_MAX = 64, KC_OPTIONS_MAX = 128 };
+struct kc_option_list {
+  size_t count;
+  const char *item[KC_OPTION_LIST_MAX];
+};
+
+/* Applies every row's default to `target`. One that does not parse is our mistake (assert). */
 void kc_options_default(const struct kc_option *options, size_t count, void *target);
 
-/* Sets one option from text. `place` says where, for messages. Errors name the key, the value, what
- * was expected (type, range, unit, values). */
+/* Sets one option from text. `place` says where, for messages; a NULL path is the command line (the
+ * key is then printed as a flag, and errors are KC_ERR_USAGE). Errors name the key, the value, what
+ * was expected (type, range, unit, values). Not for FLAG, LIST and SUBTREE. */
 struct kc_place {
   const char *path;
   uint32_t line, column;
@@ -49,13 +60,16 @@ enum kc_err kc_option_set(const struct kc_option *option, void *target, const ch
 
 /* Checks a map against the table: every leaf must be a known key (else a suggestion by edit
  * distance), every value must parse, every required key must be there. `prefix` is printed before
- * keys ("pools.decode."). All problems are collected. */
+ * keys ("pools.decode."). All problems are collected. A quoted value is never a number or a bool.
+ * Values that kc_document_set put in have the place "--set". */
 void kc_options_read_map(const struct kc_option *options, size_t count, void *target,
                          const struct kc_node *map, const char *path, const char *prefix,
                          struct kc_diag_list *problems);
 
 /* Command line: "--key value", "--key=value", flags, and positional arguments (into positional[],
- * at most positional_max). "--" ends options. Errors KC_ERR_USAGE with a suggestion. */
+ * at most positional_max). Reads argv[1..argc): argv[0] is the program's or command's name. "--"
+ * ends options. An option given twice is an error unless it is a LIST. At most KC_OPTIONS_MAX rows.
+ * Errors KC_ERR_USAGE with a suggestion. */
 enum kc_err kc_options_read_arguments(const struct kc_option *options, size_t count, void *target,
                                       int argc, char **argv, const char **positional,
                                       size_t positional_max, size_t *positional_count,

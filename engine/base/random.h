@@ -22,8 +22,10 @@ uint64_t kc_random_below(struct kc_random *random, uint64_t bound);
 bool kc_random_chance(struct kc_random *random, uint64_t numerator, uint64_t denominator);
 
 /* Exponential with the given mean, from our own logarithm in integer arithmetic (libm picks FMA
- * variants at run time, which would break same-seed-same-bytes). mean > 0; the result is rounded
- * to an integer of the mean's unit; the largest result is about 44 times the mean. */
+ * variants at run time, which would break same-seed-same-bytes). 0 < mean <= KC_RANDOM_MEAN_MAX;
+ * the result is rounded to an integer of the mean's unit; the largest result is about 44 times the
+ * mean. */
+#define KC_RANDOM_MEAN_MAX (UINT64_C(1) << 58) /* 80 hours in picoseconds; 44.4 * 2^58 < 2^64 */
 uint64_t kc_random_exponential(struct kc_random *random, uint64_t mean);
 
 /* -ln(u / 2^64) in 2^-32 units for u > 0, error at most 4 units. Shared by the samplers. */

@@ -21,6 +21,7 @@ __extension__ typedef __int128 kc_i128;
 static inline kc_ps kc_ps_add(kc_ps a, kc_ps b)
 {
   kc_ps sum;
+  KC_ASSERT(a >= 0 && b >= 0);
   const bool overflow = __builtin_add_overflow(a, b, &sum);
   KC_ASSERT(!overflow);
   return sum;

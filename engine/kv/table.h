@@ -4,8 +4,12 @@
  *   extent[slot]                  entries in use
  *
  * This is the very table that attention reads. The simulator checks a row when a page that it names
- * changes tag behind its back (kc_table_touch marks the row), and finds the same faults as checking
- * every entry at every step; modes PARANOID and the tests check everything and must agree.
+ * changes tag behind its back: kc_table_watch has the pool mark the row of the page's owner, and
+ * kc_table_next_touched yields the marked rows before the next step. That finds the same faults as
+ * checking every entry at every step, at no cost per entry; mode PARANOID and the tests check
+ * everything and must agree.
+ *
+ *   touched[0..touched_count)     slots marked since they were last yielded, each once
  */
 #ifndef KC_ENGINE_KV_TABLE_H
 #define KC_ENGINE_KV_TABLE_H
@@ -20,9 +24,14 @@ struct kc_table {
   uint32_t slots;
   uint32_t row_pages;  /* most pages one slot can hold */
   uint64_t in_use;     /* sum of extents */
+  uint32_t *touched;
+  uint8_t *is_touched; /* [slots] 1 while the slot is in touched[] */
+  uint32_t touched_count;
 };
 
-size_t kc_table_need(uint32_t slots, uint32_t row_pages);
+size_t kc_table_need(uint32_t slots, uint32_t row_pages); /* arena bytes */
+
+/* slots and row_pages > 0. KC_ERR_MEMORY when the arena is too small. */
 enum kc_err kc_table_init(struct kc_table *table, uint32_t slots, uint32_t row_pages,
                           struct kc_arena *arena);
 
@@ -38,13 +47,29 @@ static inline struct kc_page *kc_table_row(const struct kc_table *table, uint32_
  * extent + count must not exceed row_pages (assert). */
 bool kc_table_grow(struct kc_table *table, struct kc_pool *pool, uint32_t slot, uint32_t count);
 
-/* Gives all pages of a row back and empties it. With `checked` false (integrity off) faults found
- * are still returned, because a pool must not be corrupted. Pages that fault are left alone. */
+/* Gives all pages of a row back and empties it. Pages that fault are left alone (reported through
+ * the pool's hook, in use by whoever the record says); the rest are freed. KC_OK or the first fault
+ * met, from the end of the row. O(extent). */
 enum kc_err kc_table_release(struct kc_table *table, struct kc_pool *pool, uint32_t slot);
 
 /* Checks every entry of a row against the pool; KC_OK or the first fault. *bad_index (may be NULL)
  * is the entry. O(extent). */
 enum kc_err kc_table_check(const struct kc_table *table, struct kc_pool *pool, uint32_t slot,
                            uint32_t *bad_index);
+
+/* The same with kc_pool_audit: verifies checksums, and tells a record that was rolled back
+ * (KC_ERR_ROLLBACK) from an entry that is stale. O(extent), plus O(pages) for a fault. */
+enum kc_err kc_table_audit(const struct kc_table *table, struct kc_pool *pool, uint32_t slot,
+                           uint32_t *bad_index);
+
+/* From now on the pool marks the row of every owner whose pages change tag, other than through
+ * kc_table_release. The pool borrows the table until the end. Mode BATCHED. */
+void kc_table_watch(struct kc_table *table, struct kc_pool *pool);
+
+/* Marks a row by hand. O(1). */
+void kc_table_touch(struct kc_table *table, uint32_t slot);
+
+/* Yields one marked row and unmarks it; false when there is none. O(1). */
+bool kc_table_next_touched(struct kc_table *table, uint32_t *slot);
 
 #endif

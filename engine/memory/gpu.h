@@ -34,8 +34,11 @@ struct kc_gpu {
   uint64_t total_vllm_bytes;      /* what the CUDA runtime reports as total (vllm's rule) */
   uint64_t free_sglang_bytes;     /* free after driver, context and communicator, tensor = 1 */
   uint64_t free_sglang_tp_bytes;  /* the same with a communicator of 2 or more ranks */
+  bool total_confirmed;           /* false: total_vllm_bytes was not read on this very board */
   bool free_confirmed;            /* false: derived from another board's overhead */
-  uint64_t non_torch_bytes;       /* vllm: memory outside the allocator */
+  bool free_tp_confirmed;
+  uint64_t non_torch_bytes;       /* vllm: memory outside the allocator, tensor = 1 */
+  uint64_t non_torch_tp_bytes;    /* the same with a communicator of 2 or more ranks */
   double memory_bandwidth;        /* bytes/s */
   double flops[KC_MATH_KINDS];    /* dense operations/s; 0 = not supported natively */
   double link_bandwidth;          /* bytes/s one way per GPU inside a node; 0 = PCIe only */
@@ -50,6 +53,9 @@ struct kc_gpu {
   struct kc_gpu_profile profile[KC_GPU_PROFILES_MAX];
 };
 
+/* Reads and checks a file. Errors: KC_ERR_FILE; KC_ERR_INPUT with line and column of the first
+ * thing wrong (an unknown key, a figure without its source, a value out of range, memory that
+ * shrinks the wrong way). A file without prices is fine: cost is then unknown. */
 enum kc_err kc_gpu_load(struct kc_gpu *gpu, const char *path, struct kc_diag *diag);
 
 /* Profile by name, or NULL. */

@@ -1,7 +1,7 @@
 /* A model as its Hugging Face config.json describes it: shapes, tensors, KV layout, FLOPs.
  *
- *   config.json --kc_model_load--> struct kc_model --kc_model_tensors--> tensor[] (by class)
- *                                                  `-> kv groups, one per kind of attention layer
+ *   config.json --kc_model_load--> struct kc_model +-> tensor[], one per kind of tensor
+ *                                                  `-> kv_group[], one per kind of attention layer
  *
  * Unknown keys of config.json are ignored (they are many); a missing key that matters is named in
  * the error. Where a family has a fixed rule that its config does not say (for example that
@@ -25,8 +25,8 @@ enum kc_tensor_class {
   KC_CLASS_DENSE_MLP,      /* gate, up, down of dense layers */
   KC_CLASS_ROUTED_EXPERTS,
   KC_CLASS_SHARED_EXPERTS,
-  KC_CLASS_ROUTER,         /* gate matrix and its bias */
-  KC_CLASS_NORM,           /* all norm vectors, attention sinks and biases */
+  KC_CLASS_ROUTER,         /* gate matrix */
+  KC_CLASS_NORM,           /* every vector: norms, attention sinks, biases */
   KC_CLASS_VISION,         /* vision tower and projector */
   KC_CLASS_MTP,            /* multi-token-prediction layer, all its tensors */
   KC_TENSOR_CLASSES
@@ -39,20 +39,22 @@ enum kc_shard {
   KC_SHARD_KV_HEADS    /* split by KV heads; replicated past kv_heads ranks */
 };
 
-/* One kind of tensor; `copies` of it exist in the model (layers x experts). */
+/* One kind of tensor; kc_tensor_copies() of it exist in the model (layers x experts). */
 struct kc_tensor {
   char name[48];               /* "layers.N.self_attn.q_a_proj" style, for listings */
   enum kc_tensor_class kind;
-  enum kc_tensor_class math_class; /* = kind, except in MTP: what the tensor would be elsewhere */
+  enum kc_tensor_class math_class; /* = kind, except in MTP: what the tensor would be elsewhere,
+                                      and for biases of experts: KC_CLASS_ROUTED_EXPERTS */
   uint64_t rows;               /* output features; 1 for a vector */
   uint64_t cols;               /* input features */
-  uint32_t layer_first;        /* layers [layer_first, layer_first + layer_step*(n-1)] hold it; */
-  uint32_t layer_count;        /* 0 for tensors outside the layers */
-  uint32_t per_layer;          /* copies in each such layer (experts); 1 otherwise */
+  uint32_t layer_count;        /* layers that hold it; 0 for tensors outside the layers */
+  uint32_t per_layer;          /* copies in each such layer (experts); outside them: in all */
+  uint64_t layer_bits[KC_LAYERS_MAX / 64]; /* bit L%64 of word L/64: layer L holds it */
   enum kc_shard shard;
   enum kc_weight_format native; /* format in the published checkpoint */
   bool quantisable;            /* false: stays `native` whatever the class override says */
-  bool per_token;              /* true: takes part in the product for every token */
+  bool per_token;              /* true: takes part in the product for every token (not: input
+                                  embedding, routed experts, vision, MTP) */
 };
 
 /* How a group of layers keeps its keys and values. */
@@ -70,7 +72,8 @@ struct kc_kv_group {
   uint32_t k_width;           /* elements of one K head, or of the MLA latent (kv_lora_rank) */
   uint32_t v_width;           /* elements of one V head; 0 for MLA */
   uint32_t rope_width;        /* MLA: the rotary part kept beside the latent */
-  uint32_t indexer_width;     /* DSA: index_head_dim; stored FP8 + FP32 scale per 128 */
+  uint32_t indexer_width;     /* DSA: index_head_dim; stored FP8 + FP32 scale per 128 whatever the
+                                 KV format, and on every layer, as SGLang does on CUDA */
   uint32_t query_heads;       /* for FLOPs */
   uint64_t window;            /* most tokens a query reads (sliding window, chunk, DSA top-k);
                                  0 = no bound */
@@ -94,6 +97,9 @@ struct kc_model {
   uint32_t experts;                 /* routed experts per MoE layer; 0 = dense */
   uint32_t experts_per_token;
   uint32_t shared_experts;
+  uint32_t dense_width;             /* intermediate size of dense MLPs; 0 = none */
+  uint32_t expert_width;            /* of one routed expert; 0 = none */
+  uint32_t shared_width;            /* of all shared experts of a layer together; 0 = none */
   uint32_t moe_layers;
   uint32_t mtp_layers;              /* layers of multi-token prediction in the checkpoint */
   bool tied_embedding;
@@ -109,15 +115,27 @@ struct kc_model {
  * name for a missing or impossible value or an architecture that is not known. */
 enum kc_err kc_model_load(struct kc_model *model, const char *path, struct kc_diag *diag);
 
+/* The same from memory; `path` is only kept for messages and for the model's name. */
+enum kc_err kc_model_parse(struct kc_model *model, const char *data, size_t bytes,
+                           const char *path, struct kc_diag *diag);
+
 /* Parameters (elements) of the model: vision included, MTP not, scales not. */
 uint64_t kc_model_parameters(const struct kc_model *model);
 /* The same for the MTP layers alone. */
 uint64_t kc_model_mtp_parameters(const struct kc_model *model);
-/* Parameters that take part in one token's pass, input embedding excluded. */
+/* Parameters that take part in one token's pass, input embedding excluded (a tied embedding counts
+ * once, as the head). */
 uint64_t kc_model_active_parameters(const struct kc_model *model);
 
 /* Number of copies of a tensor in the whole model. */
 uint64_t kc_tensor_copies(const struct kc_tensor *tensor);
+
+/* Number of the tensor's layers within [first, first + count); 0 for tensors outside the layers. */
+uint32_t kc_tensor_layers_within(const struct kc_tensor *tensor, uint32_t first, uint32_t count);
+
+/* Bytes of one copy that one rank of `tensor` holds, in `format`. A split copy is rounded up. */
+uint64_t kc_tensor_rank_bytes(const struct kc_model *model, const struct kc_tensor *part,
+                              enum kc_weight_format format, uint32_t tensor);
 
 const char *kc_tensor_class_name(enum kc_tensor_class kind);
 bool kc_tensor_class_parse(const char *name, enum kc_tensor_class *out);
@@ -132,9 +150,12 @@ struct kc_precision {
 
 void kc_precision_default(struct kc_precision *precision);
 
-/* Parses "routed_experts=int4-g32,default=bf16,mtp=none" on top of *precision. `default` sets every
- * class not named (norms, router and vision keep their own format unless named). Errors
- * KC_ERR_INPUT naming the class or format that is not known, with the nearest name. */
+/* Parses "routed_experts=int4-g32,default=bf16,mtp=none" on top of *precision. `default` sets the
+ * attention, indexer, dense_mlp, routed_experts and shared_experts classes that are not named; the
+ * embedding, lm_head, router and vision keep the checkpoint's format unless named, and vectors
+ * always do. The MTP layer follows the class that each of its tensors would have elsewhere, unless
+ * `mtp` is named. `none` (leave out) is for mtp and vision only. Errors KC_ERR_INPUT naming the
+ * class or format that is not known, with the nearest name. */
 enum kc_err kc_precision_parse(struct kc_precision *precision, const char *text,
                                struct kc_diag *diag);
 
@@ -154,16 +175,30 @@ uint64_t kc_model_rank_weight_bytes(const struct kc_model *model,
                                     const struct kc_precision *precision, uint32_t tensor,
                                     uint32_t stage, uint32_t stages);
 
+/* The same by class; the sum is the return value. */
+uint64_t kc_model_rank_class_bytes(const struct kc_model *model,
+                                   const struct kc_precision *precision, uint32_t tensor,
+                                   uint32_t stage, uint32_t stages,
+                                   uint64_t class_bytes[KC_TENSOR_CLASSES]);
+
 /* First layer and number of layers of a pipeline stage. */
 void kc_model_stage_layers(const struct kc_model *model, uint32_t stage, uint32_t stages,
                            uint32_t *first, uint32_t *count);
 
-/* KV bytes per token of one layer of a group on one rank of `tensor`. */
+/* KV bytes per token of one layer of a group on one rank of `tensor`. A DSA group keeps FP8 in the
+ * 656-byte layout (latent with FP32 scales per 128, rotary part in BF16) for fp8-e4m3 as for
+ * fp8-g128, because that is what SGLang stores for FlashMLA under --kv-cache-dtype fp8_e4m3. */
 uint64_t kc_kv_group_token_bytes(const struct kc_kv_group *group, enum kc_kv_format k_format,
                                  enum kc_kv_format v_format, uint32_t tensor);
 
-/* True when `tensor` divides what it must (query heads, experts' and MLPs' widths, vocabulary
- * padded to 64 aside); otherwise *why names the first thing it does not divide. */
+/* KV bytes per token of the whole model on one rank: every group, every layer, as if nothing were
+ * bounded. Draft layers are not included. */
+uint64_t kc_model_kv_token_bytes(const struct kc_model *model, enum kc_kv_format k_format,
+                                 enum kc_kv_format v_format, uint32_t tensor);
+
+/* True when `tensor` divides what it must (query heads; KV heads, or they divide it; the widths of
+ * experts and MLPs; the vocabulary is padded and does not count); otherwise *why (may be NULL)
+ * names the first thing it does not divide. */
 bool kc_model_tensor_degree_valid(const struct kc_model *model, uint32_t tensor,
                                   const char **why);
 

@@ -305,7 +305,9 @@ uint32_t kc_batch_start_head(struct kc_batch *batch, uint32_t tokens, bool kv_in
 bool kc_batch_grant_decode(struct kc_batch *batch, uint32_t slot)
 {
   KC_ASSERT(batch->slot[slot].state == KC_SLOT_DECODE);
-  if (!kc_table_grow(batch->table, batch->pool, slot, 1)) return false;
+  if (batch->pool->free_count == 0) return false;
+  const bool grown = kc_table_grow(batch->table, batch->pool, slot, 1);
+  KC_ASSERT(grown);
   note_grant(batch, slot, 1);
   batch->demand_pages++;
   batch->demand_request = batch->slot[slot].request;
@@ -320,7 +322,9 @@ bool kc_batch_continue_prefill(struct kc_batch *batch, uint32_t slot, uint32_t t
   const uint64_t pages = kc_pages_of((uint64_t)s->computed + tokens, batch->config.page_size);
   const uint32_t more = (uint32_t)(pages - batch->table->extent[slot]);
   if (more > 0) {
-    if (!kc_table_grow(batch->table, batch->pool, slot, more)) return false;
+    if (batch->pool->free_count < more) return false;
+    const bool grown = kc_table_grow(batch->table, batch->pool, slot, more);
+    KC_ASSERT(grown);
     note_grant(batch, slot, more);
   }
   note_chunk(batch, slot, tokens);
@@ -364,10 +368,12 @@ void kc_batch_preempt(struct kc_batch *batch, uint32_t slot)
     waiting.outputs += (uint32_t)(batch->step.index - s->decode_from);
     waiting.last_token_ps = batch->now_ps;
   }
-  batch->demand_pages -= slot_demand(batch, slot);
+  const uint64_t held = slot_demand(batch, slot);
+  const uint64_t wanted = kc_pages_of(kc_batch_known(batch, &waiting), batch->config.page_size);
+  if (wanted > held) batch->demand_request = waiting.request; /* the page it could not get */
+  batch->demand_pages += wanted - held;
   const enum kc_err err = close_slot(batch, slot);
   KC_ASSERT(err == KC_OK); /* rows are checked before a step is formed */
-  batch->demand_pages += kc_pages_of(kc_batch_known(batch, &waiting), batch->config.page_size);
   KC_ASSERT(batch->requeue_count < batch->config.max_running);
   batch->requeue[batch->requeue_count++] = waiting;
   batch->preemptions++;

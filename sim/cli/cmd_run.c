@@ -238,7 +238,7 @@ static int run_scenario(const struct kc_scenario *scenario, const struct argumen
     kc_fail(&diag, KC_ERR_MEMORY, "no memory for the run");
     return kc_cli_fail(&diag);
   }
-  enum kc_err err = kc_run_prepare(run, scenario, NULL, 0, &diag);
+  enum kc_err err = kc_run_prepare(run, scenario, &diag);
   if (err == KC_OK) err = execute(run, a, &diag);
   const int status = err == KC_OK ? print(run, a) : kc_cli_fail(&diag);
   kc_run_deinit(run);

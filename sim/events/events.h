@@ -3,8 +3,9 @@
  * Bands order what happens at one instant: arrivals before completions before scheduler steps
  * before statistics before the end. `seq` is given at scheduling: first in, first out in a band.
  *
- * The binary heap is the one in use (auditable); the radix heap (monotone: never schedule before
- * the last popped time) is its differential-test twin and wins above a few hundred events.
+ * The binary heap is the one in use (auditable). The radix heap (monotone: nothing is scheduled
+ * before the last popped time) is its differential-test twin; it is faster where many events share
+ * few times, and above some hundred thousand events whatever their times (tests/bench).
  */
 #ifndef KC_SIM_EVENTS_EVENTS_H
 #define KC_SIM_EVENTS_EVENTS_H
@@ -43,5 +44,7 @@ enum kc_err kc_events_push(struct kc_event_queue *queue, kc_ps time_ps, enum kc_
 bool kc_events_pop(struct kc_event_queue *queue, struct kc_event *out);
 /* Time of the next event, KC_PS_NEVER when empty. */
 kc_ps kc_events_next_ps(const struct kc_event_queue *queue);
+/* True when the structure holds its invariants. O(n); for tests and KC_ASSERT_SLOW. */
+bool kc_events_valid(const struct kc_event_queue *queue);
 
 #endif

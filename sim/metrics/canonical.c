@@ -20,12 +20,8 @@ void kc_canonical_outcome(struct kc_sha256 *sha, const struct kc_outcome *outcom
       (uint64_t)outcome->first_token_ps,
       (uint64_t)outcome->end_ps,
       (uint64_t)outcome->resident_ps};
-  unsigned char bytes[sizeof words];
   KC_ASSERT(outcome->end_ps >= 0 && outcome->resident_ps >= 0);
-  for (size_t i = 0; i < 6; i++) {
-    for (size_t b = 0; b < 8; b++) bytes[8 * i + b] = (unsigned char)(words[i] >> (8 * b));
-  }
-  kc_sha256_update(sha, bytes, sizeof bytes);
+  kc_sha256_update_words(sha, words, sizeof words / sizeof words[0]);
 }
 
 static void add_totals(struct kc_sha256 *sha, const struct kc_summary *totals)
@@ -35,7 +31,7 @@ static void add_totals(struct kc_sha256 *sha, const struct kc_summary *totals)
       totals->steps,           totals->preemptions,           totals->max_running,
       totals->max_waiting,     totals->kv_peak_tokens,        totals->kv_peak_pages,
       totals->tokens_clipped_requests, (uint64_t)totals->makespan_ps, (uint64_t)totals->busy_ps};
-  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) kc_sha256_update_u64(sha, words[i]);
+  kc_sha256_update_words(sha, words, sizeof words / sizeof words[0]);
 }
 
 void kc_canonical_end(struct kc_sha256 *sha, const struct kc_summary *totals,

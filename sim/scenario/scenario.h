@@ -3,8 +3,10 @@
  *   file --node.h--> tree --set overrides--> option tables --> struct kc_scenario (names resolved,
  *   defaults filled, everything validated at once)
  *
- * Names of models and GPUs are looked up beside the scenario, in $KVCAP_DATA, in the installed share
- * folder, in the build's source tree, in that order; a path works too; the file used is recorded.
+ * Names of models and GPUs are looked up beside the scenario, in $KVCAP_DATA, in the installed
+ * share folder, in the build's source tree, in that order; a path works too; the file used is
+ * recorded.
+ * A scenario points into itself (profile), so it stays where it was loaded: pass it by pointer.
  */
 #ifndef KC_SIM_SCENARIO_SCENARIO_H
 #define KC_SIM_SCENARIO_SCENARIO_H
@@ -15,7 +17,11 @@
 #include "sim/replay/replay.h"
 #include "traces/trace.h"
 
-enum { KC_POOLS_MAX = 1 }; /* fleets come with routers */
+enum {
+  KC_POOLS_MAX = 1,                   /* fleets come with routers */
+  KC_CLOSED_REQUESTS_MAX = 100000000, /* of a closed workload, like the rows of a trace */
+  KC_MAX_TOKENS_MAX = 1 << 30
+};
 
 /* What a client asks for as max_tokens. */
 enum kc_max_tokens_rule { KC_MAX_TOKENS_TRACE, KC_MAX_TOKENS_COUNT, KC_MAX_TOKENS_RATIO };
@@ -23,34 +29,38 @@ enum kc_max_tokens_rule { KC_MAX_TOKENS_TRACE, KC_MAX_TOKENS_COUNT, KC_MAX_TOKEN
 struct kc_pool_spec {
   char name[48];
   enum kc_role role;
-  char gpu_name[64];
+  char gpu_name[KC_DIAG_PATH_BYTES]; /* as given: a name or a path */
   char profile_name[32];
   uint32_t replicas;            /* 1 until fleets exist; other values are refused */
-  struct kc_memory_config memory;   /* tensor, pipeline, page_size, draft_layers inside */
+  /* tensor, pipeline, page_size, draft_layers inside; fraction filled in; `context` and
+     `concurrency` are 0, because a run asks what happens and only `fit` asks whether it would */
+  struct kc_memory_config memory;
   struct kc_precision precision;
   enum kc_integrity integrity;
   char policy_name[32];
   const struct kc_policy *policy;
   struct kc_sched_config sched;
   struct kc_gpu gpu;
-  const struct kc_gpu_profile *profile;
+  const struct kc_gpu_profile *profile; /* in `gpu` */
 };
 
 struct kc_workload_spec {
   bool is_closed;
   struct kc_closed_config closed;
+  char trace_name[KC_DIAG_PATH_BYTES]; /* as given */
   char trace_path[KC_DIAG_PATH_BYTES]; /* as found */
-  struct kc_trace_options trace_options;
-  char trace_format[16];
+  struct kc_trace_options trace_options; /* its format is NULL (detect) or a literal */
+  char trace_format[16];               /* "auto", or as declared */
   enum kc_max_tokens_rule max_tokens_rule;
   uint64_t max_tokens_count;
-  double max_tokens_ratio;
+  double max_tokens_ratio;  /* max_tokens = ratio * true output length */
 };
 
 struct kc_scenario {
   char name[128];
   char path[KC_DIAG_PATH_BYTES];
-  char sha256[65];
+  char sha256[65];                         /* of the file's bytes, before overrides */
+  char model_name[KC_DIAG_PATH_BYTES];     /* as given: a name or a path */
   struct kc_model model;
   uint32_t pool_count;
   struct kc_pool_spec pool[KC_POOLS_MAX];
@@ -61,20 +71,28 @@ struct kc_scenario {
   uint64_t seed;
 };
 
-/* Loads, overrides (`sets`: "key=value" strings), resolves, validates. Every problem found is in
- * `problems`; returns kc_diag_list_result(problems). */
+/* Loads, overrides (`sets`: "key=value" strings, see kc_document_set), resolves, validates. Every
+ * problem found is in `problems` (initialised here); returns kc_diag_list_result(problems). After
+ * an error the scenario must not be used. Nothing in it needs freeing. */
 enum kc_err kc_scenario_load(struct kc_scenario *scenario, const char *path,
                              const char *const *sets, size_t set_count,
                              struct kc_diag_list *problems);
 
 /* Finds `name` ("h200", "kimi-k2.6", or a path) of `folder` ("gpus", "models") with `suffix`
- * (".yaml", ".json"); `beside` is the scenario's path or NULL. Error names every place searched and
- * the nearest name. */
+ * (".yaml", ".json"); `beside` is the scenario's path or NULL. A name with a slash or with the
+ * suffix is a path: relative ones are tried beside the scenario, then in the current folder. Error
+ * (KC_ERR_INPUT) names every place searched and the nearest name. */
 enum kc_err kc_data_find(const char *folder, const char *name, const char *suffix,
                          const char *beside, char out[KC_DIAG_PATH_BYTES], struct kc_diag *diag);
 
-/* Canonical text of the resolved scenario (YAML that loads again to the same struct). Returns a
- * heap string. */
+/* Finds a trace: beside the scenario, in the current folder, in the data folders, and in their
+ * traces/samples. */
+enum kc_err kc_trace_find(const char *name, const char *beside, char out[KC_DIAG_PATH_BYTES],
+                          struct kc_diag *diag);
+
+/* Canonical text of the resolved scenario: every default spelled out, YAML that loads again to the
+ * same struct (but for path and sha256). Names of files stand as the user gave them, so the text is
+ * the same on every machine. Returns a heap string, NULL when memory ran out. */
 char *kc_scenario_resolved(const struct kc_scenario *scenario);
 
 #endif

@@ -21,19 +21,6 @@ uint32_t kc_run_gpus(const struct kc_scenario *scenario)
 
 /* ---- memory ---- */
 
-static enum kc_err fail_no_fit(struct kc_run *run, const struct kc_gpu *gpus, uint32_t gpu_count,
-                               struct kc_diag *diag)
-{
-  const struct kc_pool_spec *pool = pool_of(run);
-  struct kc_fit *fit = &run->fit;
-  kc_fit_nearest_change(fit, &run->scenario->model, &pool->precision, &pool->gpu, &pool->memory,
-                        gpus, gpu_count);
-  return kc_fail_at(diag, KC_ERR_NO_FIT, run->scenario->path, 0, 0, "does not fit (%s): %s; %s%s",
-                    fit->phase, fit->inequality,
-                    fit->has_change ? "nearest change that fits: " : "no single change fits",
-                    fit->has_change ? fit->change.sentence : "");
-}
-
 /* Layers with a window keep a bounded part of each running request beside the pool. */
 static enum kc_err take_bounded(struct kc_run *run, struct kc_diag *diag)
 {
@@ -62,13 +49,17 @@ static enum kc_err take_bounded(struct kc_run *run, struct kc_diag *diag)
   return KC_OK;
 }
 
-static enum kc_err compute_memory(struct kc_run *run, const struct kc_gpu *gpus, uint32_t gpu_count,
-                                  struct kc_diag *diag)
+static enum kc_err compute_memory(struct kc_run *run, struct kc_diag *diag)
 {
   const struct kc_pool_spec *pool = pool_of(run);
+  const struct kc_fit *fit = &run->fit;
   KC_TRY(kc_fit_compute(&run->fit, &run->scenario->model, &pool->precision, &pool->gpu,
                         &pool->memory, diag));
-  if (!run->fit.fits) return fail_no_fit(run, gpus, gpu_count, diag);
+  if (!fit->fits) {
+    return kc_fail_at(diag, KC_ERR_NO_FIT, run->scenario->path, 0, 0,
+                      "does not fit (%s): %s; kvcap fit with this scenario and the same --set prints "
+                      "the bill and the nearest change that fits", fit->phase, fit->inequality);
+  }
   KC_ASSERT(run->fit.pages > 0);
   KC_ASSERT(run->fit.page_size == pool->sched.page_size);
   return take_bounded(run, diag);
@@ -168,11 +159,11 @@ static enum kc_err reserve(struct kc_run *run, struct kc_diag *diag)
 }
 
 enum kc_err kc_run_prepare(struct kc_run *run, const struct kc_scenario *scenario,
-                           const struct kc_gpu *gpus, uint32_t gpu_count, struct kc_diag *diag)
+                           struct kc_diag *diag)
 {
   memset(run, 0, sizeof *run);
   run->scenario = scenario;
-  KC_TRY(compute_memory(run, gpus, gpu_count, diag));
+  KC_TRY(compute_memory(run, diag));
   KC_TRY(build_cost(run, diag));
   KC_TRY(prepare_workload(run, diag));
   configure_replay(run);

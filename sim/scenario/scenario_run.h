@@ -27,11 +27,10 @@ struct kc_run {
   struct kc_replay_result result;
 };
 
-/* Computes the bill (KC_ERR_NO_FIT with the failing inequality and the nearest change in `diag` when
- * it does not fit; `gpus` are the other kinds to try, may be NULL), reads the trace, builds the
- * request table and the step model, reserves memory. `run` is filled from nothing. */
+/* Computes the bill (KC_ERR_NO_FIT with the failing inequality when it does not fit), reads the trace,
+ * builds the request table and the step model, reserves memory. `run` is filled from nothing. */
 enum kc_err kc_run_prepare(struct kc_run *run, const struct kc_scenario *scenario,
-                           const struct kc_gpu *gpus, uint32_t gpu_count, struct kc_diag *diag);
+                           struct kc_diag *diag);
 
 /* Runs to the end; once per prepare. */
 enum kc_err kc_run_execute(struct kc_run *run, struct kc_diag *diag);

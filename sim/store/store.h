@@ -45,18 +45,47 @@ struct kc_host_facts {
 /* BEGIN IMMEDIATE; *run_id is the id the run will have. */
 enum kc_err kc_store_run_begin(struct kc_store *store, const struct kc_run_header *header,
                                int64_t *run_id, struct kc_diag *diag);
-/* Recorder whose on_outcome inserts into `request`. */
+/* Recorder whose on_outcome inserts into `request` (and `violation`). It must be in the run from the
+ * first outcome to the last, also when no rows are kept. An error of it ends the run: abort then. */
 struct kc_recorder kc_store_recorder(struct kc_store *store);
 /* Timeline, histogram, violation rows, host, then the run row; COMMIT. summary_json is the document
- * that `run --json` prints. */
+ * that `run --json` prints. On failure the run is rolled back. */
 enum kc_err kc_store_run_end(struct kc_store *store, const struct kc_metrics *metrics,
                              const struct kc_replay_result *result, const char *summary_json,
                              const struct kc_host_facts *host, struct kc_diag *diag);
 /* ROLLBACK. */
 void kc_store_run_abort(struct kc_store *store);
 
-/* integrity_check, foreign keys, and every run's hashes recomputed from its rows where all rows were
- * kept. Problems are listed. */
+/* integrity_check, foreign keys, counts against rows, and every run's hash recomputed from its rows
+ * where all rows were kept. Problems are listed (KC_ERR_STORE, or KC_ERR_MEMORY); returns
+ * kc_diag_list_result(problems). */
 enum kc_err kc_store_verify(struct kc_store *store, struct kc_diag_list *problems);
+
+/* ---- reading ---- */
+
+/* A run in one line. Strings are valid during the call of the visitor. */
+struct kc_run_brief {
+  int64_t id;
+  const char *name, *model, *gpu, *version, *rows_kept, *result_sha256;
+  int64_t requests_total, requests_completed, request_rows;
+  int64_t output_tokens, output_tok_s_micro;
+  kc_ps makespan_ps, ttft_p95_ps, tpot_p95_ps, oom_ps; /* KC_PS_NEVER = none */
+};
+typedef enum kc_err (*kc_run_visitor)(void *context, const struct kc_run_brief *run);
+
+/* Calls `visit` for every run, oldest first; its error ends the walk and is returned. */
+enum kc_err kc_store_each_run(struct kc_store *store, kc_run_visitor visit, void *context,
+                              struct kc_diag *diag);
+
+/* Prepares for export: runs `views_sql` (TEMP views that read a TEMP table `chosen`) and fills
+ * `chosen` with the given runs in the given order (series 0, 1, ...); `count` 0 is the newest run.
+ * Errors KC_ERR_INPUT: a run that is not there, or given twice. */
+enum kc_err kc_store_choose(struct kc_store *store, const char *views_sql, const int64_t *run_ids,
+                            size_t count, struct kc_diag *diag);
+
+/* Writes `SELECT * FROM view` as CSV (RFC 4180, header row, '.' as decimal sign) to `path`; *rows
+ * (may be NULL) is their number without the header. `view` is a plain name. Errors KC_ERR_FILE. */
+enum kc_err kc_store_export_csv(struct kc_store *store, const char *view, const char *path,
+                                uint64_t *rows, struct kc_diag *diag);
 
 #endif

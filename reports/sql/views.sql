@@ -1,0 +1,108 @@
+-- Views for the figures and for people.
+--
+-- `kvcap report` loads them and fills `chosen`; each view becomes one CSV file. By hand:
+--
+--   sqlite3 kvcap.db
+--   .read reports/sql/views.sql
+--   INSERT INTO chosen SELECT row_number() OVER (ORDER BY id) - 1, id FROM run;
+--   SELECT * FROM report_summary;
+--
+-- All objects are temporary: the database itself is never changed. Units are in the column names;
+-- picoseconds become milliseconds or seconds here and nowhere else.
+
+CREATE TEMP TABLE IF NOT EXISTS chosen (
+  series INTEGER PRIMARY KEY,  -- 0, 1, ... from left to right
+  run_id INTEGER NOT NULL UNIQUE
+);
+
+-- Names for legends: short enough for a figure, and without the two characters that gnuplot's CSV
+-- reader cannot take back inside a quoted field (comma and quotation mark).
+CREATE TEMP VIEW IF NOT EXISTS chosen_label AS
+SELECT chosen.series AS series, run.id AS run_id,
+       run.id || ': ' || replace(replace(replace(replace(replace(
+         CASE WHEN length(run.name) > 64 THEN substr(run.name, 1, 63) || '…' ELSE run.name END,
+         ', ', ' · '), ',', ' · '), '"', ''''), char(10), ' '), char(13), ' ') AS label
+FROM chosen JOIN run ON run.id = chosen.run_id;
+
+-- The memory bill of the fullest GPU as parts of a stacked bar: [low_gib, high_gib) each. The KV pool
+-- appears in two parts: what was in use at the peak, and what never was.
+CREATE TEMP VIEW IF NOT EXISTS report_memory AS
+WITH bill AS (
+  SELECT series, label, memory_bytes, weights_bytes, kv_budget_bytes, other_bytes, reserve_bytes,
+         min(kv_budget_bytes, kv_peak_pages * page_size * kv_token_bytes) AS kv_peak_bytes
+  FROM chosen_label JOIN run ON run.id = chosen_label.run_id
+),
+part (series, label, place, kind, bytes) AS (
+  SELECT series, label, 1, 'weights', weights_bytes FROM bill UNION ALL
+  SELECT series, label, 2, 'kv_peak', kv_peak_bytes FROM bill UNION ALL
+  SELECT series, label, 3, 'kv_unused', kv_budget_bytes - kv_peak_bytes FROM bill UNION ALL
+  SELECT series, label, 4, 'other', other_bytes FROM bill UNION ALL
+  SELECT series, label, 5, 'reserve', reserve_bytes FROM bill UNION ALL
+  SELECT series, label, 6, 'free', max(0, memory_bytes - weights_bytes - kv_budget_bytes
+                                          - other_bytes - reserve_bytes) FROM bill
+)
+SELECT series, label, kind, bytes / 1073741824.0 AS size_gib,
+       (sum(bytes) OVER upward - bytes) / 1073741824.0 AS low_gib,
+       sum(bytes) OVER upward / 1073741824.0 AS high_gib
+FROM part
+WINDOW upward AS (PARTITION BY series ORDER BY place)
+ORDER BY series, place;
+
+-- State over virtual time; at most a few thousand instants a run. A run in which nothing ran has one
+-- instant, so that it keeps its place in the legend.
+CREATE TEMP VIEW IF NOT EXISTS report_timeline AS
+SELECT series, label, time_ps / 1e12 AS time_s, running, waiting, pages_used,
+       100.0 * pages_used / run.pages AS kv_used_percent, held_tokens
+FROM chosen_label
+JOIN run ON run.id = chosen_label.run_id
+JOIN timeline ON timeline.run_id = chosen_label.run_id
+UNION ALL
+SELECT series, label, 0.0, 0, 0, 0, 0.0, 0 FROM chosen_label
+WHERE NOT EXISTS (SELECT 1 FROM timeline WHERE timeline.run_id = chosen_label.run_id)
+ORDER BY series, time_s;
+
+-- Distributions: the share of requests (of gaps, for ITL) with at most this latency. One row for
+-- each bucket that carries the share past another 0.2 %, and the starting point at 0 %. A run without
+-- any latency has one row of metric "none", so that it keeps its place in the legend.
+CREATE TEMP VIEW IF NOT EXISTS report_latency AS
+WITH running_sum AS (
+  SELECT series, label, metric, low_ps, high_ps - 1 AS last_ps,
+         100.0 * sum(count) OVER upward / sum(count) OVER whole AS share_percent,
+         100.0 * (sum(count) OVER upward - count) / sum(count) OVER whole AS share_before_percent,
+         row_number() OVER upward AS place
+  FROM chosen_label JOIN histogram ON histogram.run_id = chosen_label.run_id
+  WINDOW whole AS (PARTITION BY series, metric),
+         upward AS (PARTITION BY series, metric ORDER BY low_ps)
+)
+SELECT series, label, metric, max(1, low_ps) / 1e9 AS latency_ms, 0.0 AS share_percent
+FROM running_sum WHERE place = 1
+UNION ALL
+SELECT series, label, metric, max(1, last_ps) / 1e9, share_percent
+FROM running_sum
+WHERE CAST(share_percent * 5 AS INTEGER) > CAST(share_before_percent * 5 AS INTEGER)
+UNION ALL
+SELECT series, label, 'none', NULL, NULL FROM chosen_label
+WHERE NOT EXISTS (SELECT 1 FROM histogram WHERE histogram.run_id = chosen_label.run_id)
+ORDER BY series, metric, share_percent, latency_ms;
+
+-- One row per run, for a spreadsheet.
+CREATE TEMP VIEW IF NOT EXISTS report_summary AS
+SELECT series, run.id AS run, run.name AS name, model, gpu, version, result_sha256,
+       requests_total, requests_completed, requests_rejected, requests_failed, requests_cancelled,
+       requests_timed_out, input_tokens, output_tokens, output_tok_s_micro / 1e6 AS output_tok_s,
+       ttft_mean_ps / 1e9 AS ttft_mean_ms, ttft_p50_ps / 1e9 AS ttft_p50_ms,
+       ttft_p90_ps / 1e9 AS ttft_p90_ms, ttft_p95_ps / 1e9 AS ttft_p95_ms,
+       ttft_p99_ps / 1e9 AS ttft_p99_ms,
+       tpot_mean_ps / 1e9 AS tpot_mean_ms, tpot_p50_ps / 1e9 AS tpot_p50_ms,
+       tpot_p90_ps / 1e9 AS tpot_p90_ms, tpot_p95_ps / 1e9 AS tpot_p95_ms,
+       tpot_p99_ps / 1e9 AS tpot_p99_ms,
+       itl_mean_ps / 1e9 AS itl_mean_ms, itl_p50_ps / 1e9 AS itl_p50_ms,
+       itl_p90_ps / 1e9 AS itl_p90_ms, itl_p95_ps / 1e9 AS itl_p95_ms,
+       itl_p99_ps / 1e9 AS itl_p99_ms,
+       e2e_mean_ps / 1e9 AS e2e_mean_ms, e2e_p50_ps / 1e9 AS e2e_p50_ms,
+       e2e_p90_ps / 1e9 AS e2e_p90_ms, e2e_p95_ps / 1e9 AS e2e_p95_ms,
+       e2e_p99_ps / 1e9 AS e2e_p99_ms,
+       makespan_ps / 1e12 AS makespan_s, max_running, max_waiting, preemptions,
+       kv_peak_tokens, pages * page_size AS kv_tokens, oom_ps / 1e12 AS oom_s
+FROM chosen JOIN run ON run.id = chosen.run_id
+ORDER BY series;

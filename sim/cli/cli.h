@@ -1,0 +1,97 @@
+/* What every subcommand of the program shares: the table of commands, and how they read arguments,
+ * print problems and print JSON.
+ *
+ *   main.c     dispatch: kvcap COMMAND ...   -> kc_cmd_xxx(argc, argv), argv[0] = its name
+ *   cmd_*.c    one command each: its option table, its work, its output; returns the exit status
+ *   cli.c      the helpers below
+ *
+ * stdout is data, stderr is people. This folder alone prints. A command:
+ *
+ *   static const struct kc_option options[] = {...};
+ *   static const struct kc_cli_usage usage = {
+ *     .name = "fit", .synopsis = "[SCENARIO] [options]", .about = "Prints ...", .options = options,
+ *     .option_count = sizeof options / sizeof options[0], .positional_max = 1};
+ *
+ *   int kc_cmd_fit(int argc, char **argv)
+ *   {
+ *     struct arguments a; const char *scenario[1]; size_t given;
+ *     const int status = kc_cli_arguments(&usage, &a, argc, argv, scenario, &given);
+ *     if (status >= 0) return status;   // --help was printed, or a usage error
+ *     ...
+ *     if (err != KC_OK) return kc_cli_fail(&diag);
+ *     return kc_cli_print_json(root);
+ *   }
+ */
+#ifndef KC_SIM_CLI_CLI_H
+#define KC_SIM_CLI_CLI_H
+
+#include <jansson.h>
+
+#include "engine/base/diag.h"
+#include "engine/base/option.h"
+
+/* ---- commands ---- */
+
+/* Each returns the exit status of the program. argv[0] is the command's name. */
+int kc_cmd_fit(int argc, char **argv);
+int kc_cmd_run(int argc, char **argv);
+int kc_cmd_report(int argc, char **argv);
+int kc_cmd_db(int argc, char **argv);
+int kc_cmd_version(int argc, char **argv);
+
+struct kc_command {
+  const char *name;
+  const char *purpose; /* one line, for `kvcap help` */
+  int (*run)(int argc, char **argv);
+};
+
+/* All commands in the order of the overview; *count receives their number. */
+const struct kc_command *kc_cli_commands(size_t *count);
+
+/* ---- arguments ---- */
+
+enum { KC_CLI_POSITIONAL_MAX = 16 };
+
+struct kc_cli_usage {
+  const char *name;      /* "fit", or "db verify" */
+  const char *synopsis;  /* after the name: "SCENARIO [options]" */
+  const char *about;     /* a sentence or two; lines at most 100 columns, broken by '\n' */
+  const struct kc_option *options; /* --help is known without a row */
+  size_t option_count;
+  size_t positional_min, positional_max; /* arguments that are not options */
+  const char *epilogue;  /* examples after the options; may be NULL */
+};
+
+/* Fills `target` with the table's defaults, then reads argv[1..argc). `positional` has room for
+ * usage->positional_max (at most KC_CLI_POSITIONAL_MAX) and may be NULL when that is 0; *given (may
+ * be NULL) is how many there were. Returns -1 to go on; otherwise the exit status: 0 after --help
+ * (printed on stdout), 2 after a usage error (printed on stderr). */
+int kc_cli_arguments(const struct kc_cli_usage *usage, void *target, int argc, char **argv,
+                     const char **positional, size_t *given);
+
+/* Prints the help text of a command on stdout. */
+void kc_cli_help(const struct kc_cli_usage *usage);
+
+/* ---- output ---- */
+
+/* One line on stderr, "kvcap: path:line:column: sentence"; returns the exit status of its code. */
+int kc_cli_fail(const struct kc_diag *diag);
+
+/* All problems, one line each, and a count where the list was cut; exit status of the first. */
+int kc_cli_fail_list(const struct kc_diag_list *problems);
+
+/* One line on stderr that is not an error: "kvcap: note: sentence". */
+void kc_cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The one form of JSON documents: "schema" first, the other keys sorted at every depth, reals with
+ * 15 significant digits, indented by 2, newline at the end. `root` is an object (borrowed).
+ * kc_cli_json_text returns a heap string that the caller frees, NULL when memory ran out;
+ * kc_cli_print_json prints it on stdout and returns 0, or 8 when memory ran out. */
+char *kc_cli_json_text(const json_t *root);
+int kc_cli_print_json(const json_t *root);
+
+/* Flushes stdout at the end. A reader that went away (broken pipe) is not an error: `status` comes
+ * back. A full disk is: 4, with a line on stderr. */
+int kc_cli_finish(int status);
+
+#endif

@@ -1,0 +1,218 @@
+/* kvcap db: what is in a results database, and whether it is whole.
+ *
+ *   kvcap db info FILE     one line a run
+ *   kvcap db verify FILE   integrity, orphans, counts, hashes; exit 4 with every problem listed
+ *
+ * Both open the file for reading only.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/check.h"
+#include "sim/cli/cli.h"
+#include "sim/store/store.h"
+
+enum { DB_SCHEMA = 1 };
+
+struct db_arguments {
+  bool json;
+};
+
+static const struct kc_option db_options[] = {
+  {.key = "json", .type = KC_OPTION_FLAG, .offset = offsetof(struct db_arguments, json),
+   .help = "print one JSON document"},
+};
+
+static const struct kc_cli_usage db_usage = {
+  .name = "db",
+  .synopsis = "info|verify FILE [--json]",
+  .about = "info lists the runs of a results database; verify checks that the file is whole, that\n"
+           "its rows belong together and that they still give each run's result_sha256.",
+  .options = db_options,
+  .option_count = sizeof db_options / sizeof db_options[0],
+  .positional_min = 2,
+  .positional_max = 2,
+  .epilogue = "examples:\n  kvcap db info kvcap.db\n  kvcap db verify kvcap.db",
+};
+
+static int fail_memory(void)
+{
+  struct kc_diag diag;
+  kc_fail(&diag, KC_ERR_MEMORY, "the host ran out of memory while the output was prepared");
+  return kc_cli_fail(&diag);
+}
+
+/* Prints and releases. */
+static int print_document(json_t *root)
+{
+  if (root == NULL) return fail_memory();
+  const int status = kc_cli_print_json(root);
+  json_decref(root);
+  return status;
+}
+
+/* ---- info ---- */
+
+static json_t *json_scaled(kc_ps time_ps, double ps_per_unit)
+{
+  return time_ps == KC_PS_NEVER ? json_null() : json_real((double)time_ps / ps_per_unit);
+}
+
+static enum kc_err add_run(void *context, const struct kc_run_brief *run)
+{
+  KC_ASSERT(run->id > 0);
+  json_t *row = json_pack(
+      "{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:o}",
+      "id", (json_int_t)run->id, "name", run->name, "model", run->model, "gpu", run->gpu,
+      "version", run->version, "rows_kept", run->rows_kept, "result_sha256", run->result_sha256,
+      "requests_total", (json_int_t)run->requests_total,
+      "requests_completed", (json_int_t)run->requests_completed,
+      "request_rows", (json_int_t)run->request_rows,
+      "output_tokens", (json_int_t)run->output_tokens,
+      "output_tok_s", (double)run->output_tok_s_micro / 1e6,
+      "makespan_s", (double)run->makespan_ps / (double)KC_PS_PER_S,
+      "ttft_p95_ms", json_scaled(run->ttft_p95_ps, (double)KC_PS_PER_MS),
+      "tpot_p95_ms", json_scaled(run->tpot_p95_ps, (double)KC_PS_PER_MS),
+      "oom_s", json_scaled(run->oom_ps, (double)KC_PS_PER_S));
+  return row != NULL && json_array_append_new(context, row) == 0 ? KC_OK : KC_ERR_MEMORY;
+}
+
+/* "12.3", or "-" where there is none. */
+static void format_ms(char out[24], kc_ps time_ps)
+{
+  if (time_ps == KC_PS_NEVER) {
+    snprintf(out, 24, "-");
+  } else {
+    snprintf(out, 24, "%.1f", (double)time_ps / (double)KC_PS_PER_MS);
+  }
+}
+
+/* Names come from a file: control characters must not reach a terminal. */
+static void format_name(char out[45], const char *name)
+{
+  size_t n = 0;
+  for (; n < 44 && name[n] != '\0'; n++) {
+    const unsigned char c = (unsigned char)name[n];
+    out[n] = c < 0x20 || c == 0x7f ? '?' : name[n];
+  }
+  if (name[n] != '\0') {
+    while (n > 0 && ((unsigned char)name[n] & 0xc0) == 0x80) n--; /* not inside a UTF-8 sequence */
+  }
+  out[n] = '\0';
+}
+
+static enum kc_err print_run(void *context, const struct kc_run_brief *run)
+{
+  uint64_t *count = context;
+  char name[45], ttft[24], tpot[24];
+  if (*count == 0) {
+    printf("%4s  %-44s  %-12s %9s %9s %10s %11s %11s  %s\n", "run", "name", "gpu", "requests",
+           "completed", "tok/s", "TTFT p95 ms", "TPOT p95 ms", "oom");
+  }
+  *count += 1;
+  format_name(name, run->name);
+  format_ms(ttft, run->ttft_p95_ps);
+  format_ms(tpot, run->tpot_p95_ps);
+  printf("%4lld  %-44s  %-12s %9lld %9lld %10.1f %11s %11s  %s\n", (long long)run->id, name,
+         run->gpu, (long long)run->requests_total, (long long)run->requests_completed,
+         (double)run->output_tok_s_micro / 1e6, ttft, tpot,
+         run->oom_ps == KC_PS_NEVER ? "no" : "yes");
+  return KC_OK;
+}
+
+static int info_json(struct kc_store *store)
+{
+  struct kc_diag diag;
+  json_t *runs = json_array();
+  if (runs == NULL) return fail_memory();
+  const enum kc_err err = kc_store_each_run(store, add_run, runs, &diag);
+  if (err != KC_OK) {
+    json_decref(runs);
+    return err == KC_ERR_MEMORY ? fail_memory() : kc_cli_fail(&diag);
+  }
+  return print_document(json_pack("{s:i, s:i, s:o}", "schema", DB_SCHEMA, "database_schema",
+                                  KC_STORE_SCHEMA, "runs", runs));
+}
+
+static int info(struct kc_store *store, const struct db_arguments *arguments)
+{
+  if (arguments->json) return info_json(store);
+  struct kc_diag diag;
+  uint64_t count = 0;
+  if (kc_store_each_run(store, print_run, &count, &diag) != KC_OK) return kc_cli_fail(&diag);
+  if (count == 0) printf("no runs\n");
+  return 0;
+}
+
+/* ---- verify ---- */
+
+static enum kc_err count_run(void *context, const struct kc_run_brief *run)
+{
+  uint64_t *totals = context;
+  totals[0] += 1;
+  totals[1] += (uint64_t)run->request_rows;
+  return KC_OK;
+}
+
+static json_t *problems_json(const struct kc_diag_list *problems)
+{
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < problems->count && i < KC_DIAG_LIST_MAX; i++) {
+    json_array_append_new(list, json_string(problems->items[i].text));
+  }
+  return list;
+}
+
+/* `totals`: runs and request rows. */
+static int print_verdict(const struct kc_diag_list *problems, const uint64_t totals[2],
+                         const char *path, const struct db_arguments *arguments)
+{
+  KC_ASSERT(problems != NULL);
+  if (arguments->json) {
+    const int status = print_document(
+        json_pack("{s:i, s:b, s:I, s:I, s:I, s:o}", "schema", DB_SCHEMA, "ok",
+                  problems->count == 0, "runs", (json_int_t)totals[0], "request_rows",
+                  (json_int_t)totals[1], "problem_count", (json_int_t)problems->count, "problems",
+                  problems_json(problems)));
+    if (status != 0) return status;
+  }
+  if (problems->count > 0) return kc_cli_fail_list(problems);
+  if (!arguments->json) {
+    printf("%s: intact: %llu run%s, %llu request rows\n", path, (unsigned long long)totals[0],
+           totals[0] == 1 ? "" : "s", (unsigned long long)totals[1]);
+  }
+  return 0;
+}
+
+static int verify(struct kc_store *store, const char *path, const struct db_arguments *arguments)
+{
+  struct kc_diag diag;
+  struct kc_diag_list problems;
+  uint64_t totals[2] = {0, 0};
+  if (kc_store_verify(store, &problems) == KC_OK &&
+      kc_store_each_run(store, count_run, totals, &diag) != KC_OK) {
+    return kc_cli_fail(&diag);
+  }
+  return print_verdict(&problems, totals, path, arguments);
+}
+
+int kc_cmd_db(int argc, char **argv)
+{
+  KC_ASSERT(argc >= 1);
+  struct db_arguments arguments = {0};
+  struct kc_store *store = NULL;
+  struct kc_diag diag;
+  const char *given[2];
+  int status = kc_cli_arguments(&db_usage, &arguments, argc, argv, given, NULL);
+  if (status >= 0) return status;
+  const bool is_verify = strcmp(given[0], "verify") == 0;
+  if (!is_verify && strcmp(given[0], "info") != 0) {
+    kc_fail(&diag, KC_ERR_USAGE, "\"%.32s\" is not something `kvcap db` does; expected info or "
+            "verify", given[0]);
+    return kc_cli_fail(&diag);
+  }
+  if (kc_store_open_read(&store, given[1], &diag) != KC_OK) return kc_cli_fail(&diag);
+  status = is_verify ? verify(store, given[1], &arguments) : info(store, &arguments);
+  kc_store_close(store);
+  return status;
+}

@@ -1,0 +1,117 @@
+/* The program: picks the subcommand and hands over.
+ *
+ *   kvcap                      overview on stderr, exit 2 (nothing was asked)
+ *   kvcap help [COMMAND]       overview, or the command's own help, on stdout
+ *   kvcap COMMAND ...          commands[].run(argc - 1, argv + 1)
+ *
+ * The table below is the only list of commands: the overview, the dispatch and the suggestion for a
+ * mistyped name read the same rows. Exit statuses are those of kc_err_exit_status.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/number.h"
+#include "sim/cli/cli.h"
+
+static const struct kc_command commands[] = {
+  {"fit", "what fits: the memory bill of a model on a GPU, and how many tokens and requests",
+   kc_cmd_fit},
+  {"run", "replay a workload against a scenario: latency, throughput, memory, price", kc_cmd_run},
+  {"report", "draw the figures of stored runs", kc_cmd_report},
+  {"db", "list, show, export and verify stored runs", kc_cmd_db},
+  {"version", "print the version", kc_cmd_version},
+};
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
+
+const struct kc_command *kc_cli_commands(size_t *count)
+{
+  KC_ASSERT(count != NULL);
+  *count = COMMANDS;
+  return commands;
+}
+
+static void print_overview(FILE *out)
+{
+  fputs("kvcap: what fits, how many requests at once, how fast, and at what price\n\n"
+        "usage: kvcap COMMAND [arguments]\n\n", out);
+  for (size_t i = 0; i < COMMANDS; i++) {
+    fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].purpose);
+  }
+  fprintf(out, "  %-9s %s\n", "help", "this overview, or the options of a command: "
+          "kvcap help COMMAND");
+}
+
+static const struct kc_command *find_command(const char *name)
+{
+  for (size_t i = 0; i < COMMANDS; i++) {
+    if (strcmp(commands[i].name, name) == 0) return &commands[i];
+  }
+  return NULL;
+}
+
+/* Unknown command: usage error with the nearest name. */
+static int fail_unknown(const char *name)
+{
+  const char *nearest = "help";
+  unsigned least = kc_edit_distance(name, nearest);
+  for (size_t i = 0; i < COMMANDS; i++) {
+    const unsigned distance = kc_edit_distance(name, commands[i].name);
+    if (distance < least) {
+      least = distance;
+      nearest = commands[i].name;
+    }
+  }
+  struct kc_diag diag;
+  if (least <= 3) {
+    kc_fail(&diag, KC_ERR_USAGE, "\"%.64s\" is not a command; did you mean \"%s\"? "
+            "`kvcap help` lists them", name, nearest);
+  } else {
+    kc_fail(&diag, KC_ERR_USAGE, "\"%.64s\" is not a command; `kvcap help` lists them", name);
+  }
+  return kc_cli_fail(&diag);
+}
+
+static int run_help(int argc, char **argv)
+{
+  if (argc < 2) {
+    print_overview(stdout);
+    return 0;
+  }
+  if (strcmp(argv[1], "help") == 0) {
+    print_overview(stdout);
+    return 0;
+  }
+  const struct kc_command *command = find_command(argv[1]);
+  if (command == NULL) return fail_unknown(argv[1]);
+  char help[] = "--help";
+  char *arguments[] = {argv[1], help, NULL};
+  return command->run(2, arguments);
+}
+
+static int dispatch(int argc, char **argv)
+{
+  const char *name = argv[1];
+  if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+    return run_help(argc - 1, argv + 1);
+  }
+  if (strcmp(name, "--version") == 0) {
+    char version[] = "version";
+    char *arguments[] = {version, NULL};
+    return kc_cmd_version(1, arguments);
+  }
+  const struct kc_command *command = find_command(name);
+  if (command == NULL) return fail_unknown(name);
+  return command->run(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+  /* A reader such as `head` may close the pipe early; kc_cli_finish tells that from a full disk. */
+  signal(SIGPIPE, SIG_IGN);
+  if (argc < 2) {
+    print_overview(stderr);
+    return 2;
+  }
+  return kc_cli_finish(dispatch(argc, argv));
+}

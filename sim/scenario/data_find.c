@@ -1,0 +1,204 @@
+/* Where scenarios find the files they name.
+ *
+ *   name "h200" of folder "gpus"              path "my/h200.yaml", "../x.json", trace "a.csv"
+ *     1 beside the scenario (and its gpus/)     1 absolute: as it stands
+ *     2 $KVCAP_DATA/gpus                        2 beside the scenario
+ *     3 the installed share folder              3 in the current folder
+ *     4 the source tree of the build            traces also: data folders, their traces/samples
+ *
+ * A data folder is one that holds scenarios/ and traces/, or for names one that holds models/ and
+ * gpus/ directly. The first file found wins. Folders are listed in the message in the order
+ * searched; the suggestion is the nearest name in any of them, the alphabetically first among
+ * equals, because readdir has no order of its own.
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/check.h"
+#include "engine/base/file.h"
+#include "engine/base/number.h"
+#include "sim/scenario/scenario.h"
+
+enum { FOLDERS_MAX = 10, NEAREST_BYTES = 64 };
+
+/* Folders in the order to search. */
+struct search {
+  uint32_t count;
+  char folder[FOLDERS_MAX][KC_DIAG_PATH_BYTES];
+};
+
+/* Adds a folder made of up to three parts; one whose path is too long is left out. */
+static void add_folder(struct search *search, const char *root, const char *middle,
+                       const char *folder)
+{
+  KC_ASSERT(search->count < FOLDERS_MAX);
+  const int length = snprintf(search->folder[search->count], KC_DIAG_PATH_BYTES, "%s%s%s%s%s", root,
+                              middle[0] == '\0' ? "" : "/", middle, folder[0] == '\0' ? "" : "/",
+                              folder);
+  if (length >= 0 && length < KC_DIAG_PATH_BYTES) search->count++;
+}
+
+/* The folder of a file: "." where the path has none. */
+static void folder_of(const char *path, char out[KC_DIAG_PATH_BYTES])
+{
+  KC_ASSERT(path[0] != '\0');
+  const char *slash = strrchr(path, '/');
+  if (slash == NULL) {
+    snprintf(out, KC_DIAG_PATH_BYTES, ".");
+  } else {
+    snprintf(out, KC_DIAG_PATH_BYTES, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+  }
+}
+
+/* Tries folder/name+suffix. False also when the joined path is too long to keep. */
+static bool try_file(const char *folder, const char *name, const char *suffix,
+                     char out[KC_DIAG_PATH_BYTES])
+{
+  KC_ASSERT(name[0] != '\0');
+  char path[KC_DIAG_PATH_BYTES];
+  const bool here = folder[0] == '\0' || strcmp(folder, ".") == 0;
+  const int length = snprintf(path, sizeof path, "%s%s%s%s", here ? "" : folder, here ? "" : "/",
+                              name, suffix);
+  if (length < 0 || (size_t)length >= sizeof path || !kc_file_exists(path)) return false;
+  memcpy(out, path, (size_t)length + 1);
+  return true;
+}
+
+static bool search_file(const struct search *search, const char *name, const char *suffix,
+                        char out[KC_DIAG_PATH_BYTES])
+{
+  KC_ASSERT(search->count <= FOLDERS_MAX);
+  for (uint32_t i = 0; i < search->count; i++) {
+    if (try_file(search->folder[i], name, suffix, out)) return true;
+  }
+  return false;
+}
+
+/* Better of two suggestions: nearer, or as near and alphabetically first. */
+static void consider(const char *name, const char *candidate, char nearest[NEAREST_BYTES],
+                     unsigned *least)
+{
+  KC_ASSERT(*least <= 64);
+  const unsigned distance = kc_edit_distance(name, candidate);
+  if (distance > *least) return;
+  if (distance == *least && nearest[0] != '\0' && strcmp(candidate, nearest) >= 0) return;
+  *least = distance;
+  snprintf(nearest, NEAREST_BYTES, "%s", candidate);
+}
+
+/* Nearest name with the suffix in any of the folders; "" when the folders are empty. */
+static void nearest_name(const struct search *search, const char *name, const char *suffix,
+                         char nearest[NEAREST_BYTES])
+{
+  KC_ASSERT(suffix[0] == '.');
+  unsigned least = 64;
+  nearest[0] = '\0';
+  for (uint32_t i = 0; i < search->count; i++) {
+    DIR *folder = opendir(search->folder[i]);
+    if (folder == NULL) continue;
+    for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+      char candidate[NEAREST_BYTES];
+      const size_t length = strlen(entry->d_name);
+      const size_t tail = strlen(suffix);
+      if (length <= tail || length - tail >= sizeof candidate) continue;
+      if (strcmp(entry->d_name + length - tail, suffix) != 0) continue;
+      snprintf(candidate, sizeof candidate, "%.*s", (int)(length - tail), entry->d_name);
+      consider(name, candidate, nearest, &least);
+    }
+    closedir(folder);
+  }
+}
+
+static void list_folders(const struct search *search, char *out, size_t size)
+{
+  KC_ASSERT(size > 0);
+  size_t used = 0;
+  out[0] = '\0';
+  for (uint32_t i = 0; i < search->count && used < size - 1; i++) {
+    used += (size_t)snprintf(out + used, size - used, "%s%s", i == 0 ? "" : ", ",
+                             search->folder[i]);
+  }
+}
+
+static void data_folders(struct search *search, const char *folder, const char *beside)
+{
+  KC_ASSERT(search->count == 0);
+  char near[KC_DIAG_PATH_BYTES];
+  const char *data = getenv("KVCAP_DATA");
+  if (beside != NULL) {
+    folder_of(beside, near);
+    add_folder(search, near, "", "");
+    add_folder(search, near, folder, "");
+  }
+  if (data != NULL && data[0] != '\0') {
+    add_folder(search, data, folder, "");
+    add_folder(search, data, "scenarios", folder);
+  }
+  add_folder(search, KVCAP_SHARE_DIR, "scenarios", folder);
+  add_folder(search, KVCAP_SOURCE_DIR, "scenarios", folder);
+}
+
+static bool ends_with(const char *text, const char *suffix)
+{
+  const size_t length = strlen(text), tail = strlen(suffix);
+  return length >= tail && strcmp(text + length - tail, suffix) == 0;
+}
+
+/* A path: as it stands, or beside the scenario and then in the current folder. */
+static bool find_path(const char *name, const char *beside, char out[KC_DIAG_PATH_BYTES])
+{
+  char near[KC_DIAG_PATH_BYTES];
+  if (name[0] == '/') return try_file("", name, "", out);
+  if (beside != NULL) {
+    folder_of(beside, near);
+    if (try_file(near, name, "", out)) return true;
+  }
+  return try_file("", name, "", out);
+}
+
+enum kc_err kc_data_find(const char *folder, const char *name, const char *suffix,
+                         const char *beside, char out[KC_DIAG_PATH_BYTES], struct kc_diag *diag)
+{
+  KC_ASSERT(folder != NULL && name != NULL);
+  KC_ASSERT(suffix != NULL && out != NULL);
+  if (strchr(name, '/') != NULL || ends_with(name, suffix)) {
+    if (find_path(name, beside, out)) return KC_OK;
+    return kc_fail(diag, KC_ERR_FILE, "file \"%s\" of %s is not there: looked %sin the current "
+                   "folder", name, folder, beside == NULL ? "" : "beside the scenario and ");
+  }
+  struct search search = {0};
+  data_folders(&search, folder, beside);
+  if (search_file(&search, name, suffix, out)) return KC_OK;
+  char nearest[NEAREST_BYTES], folders[KC_DIAG_TEXT_BYTES];
+  nearest_name(&search, name, suffix, nearest);
+  list_folders(&search, folders, sizeof folders);
+  return kc_fail(diag, KC_ERR_INPUT, "\"%.64s\" is not known in %s%s%s%s; searched %s", name,
+                 folder, nearest[0] == '\0' ? "" : "; the nearest name is \"", nearest,
+                 nearest[0] == '\0' ? "" : "\"", folders);
+}
+
+enum kc_err kc_trace_find(const char *name, const char *beside, char out[KC_DIAG_PATH_BYTES],
+                          struct kc_diag *diag)
+{
+  KC_ASSERT(name != NULL);
+  KC_ASSERT(out != NULL);
+  if (find_path(name, beside, out)) return KC_OK;
+  if (name[0] == '/') {
+    return kc_fail(diag, KC_ERR_FILE, "trace \"%s\" is not there", name);
+  }
+  struct search search = {0};
+  const char *data = getenv("KVCAP_DATA");
+  const char *roots[] = {data, KVCAP_SHARE_DIR, KVCAP_SOURCE_DIR};
+  for (size_t i = 0; i < sizeof roots / sizeof roots[0]; i++) {
+    if (roots[i] == NULL || roots[i][0] == '\0') continue;
+    add_folder(&search, roots[i], "", "");
+    add_folder(&search, roots[i], "traces", "samples");
+  }
+  if (search_file(&search, name, "", out)) return KC_OK;
+  char folders[KC_DIAG_TEXT_BYTES];
+  list_folders(&search, folders, sizeof folders);
+  return kc_fail(diag, KC_ERR_FILE, "trace \"%s\" is not there: looked %sin the current folder and "
+                 "in %s", name, beside == NULL ? "" : "beside the scenario, ", folders);
+}

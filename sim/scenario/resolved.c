@@ -1,0 +1,169 @@
+/* The resolved scenario as text: every default spelled out, in one fixed order.
+ *
+ * The text is YAML that kc_scenario_load reads back to the same scenario, and it is stored with
+ * every result. Names of files are written as the user gave them, numbers in a form that parses
+ * back to the same value, so that the text depends on the question alone and not on the machine.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/check.h"
+#include "engine/base/number.h"
+#include "sim/scenario/source.h"
+
+/* A double-quoted YAML scalar. Control characters were refused where the text was read. */
+static void put_text(FILE *out, const char *text)
+{
+  KC_ASSERT(text != NULL);
+  fputc('"', out);
+  for (; *text != '\0'; text++) {
+    if (*text == '"' || *text == '\\') fputc('\\', out);
+    fputc(*text, out);
+  }
+  fputc('"', out);
+}
+
+/* A decimal that parses back to `value`: 15 digits say what a person wrote, 17 say anything. */
+static void put_number(FILE *out, double value)
+{
+  KC_ASSERT(value >= 0);
+  char text[40];
+  for (int digits = 15; digits <= 17; digits++) {
+    double back = 0;
+    snprintf(text, sizeof text, "%.*g", digits, value);
+    if (kc_parse_double(text, strlen(text), &back) && back == value) break;
+  }
+  fputs(text, out);
+}
+
+static const char *truth(bool value)
+{
+  return value ? "true" : "false";
+}
+
+static void put_weights(FILE *out, const struct kc_precision *precision)
+{
+  bool any = false;
+  for (int kind = 0; kind < KC_TENSOR_CLASSES; kind++) {
+    const enum kc_weight_format format = precision->weight[kind];
+    if (format == KC_WEIGHT_DEFAULT) continue;
+    fprintf(out, "%s%s: %s", any ? ", " : "    weights: {",
+            kc_tensor_class_name((enum kc_tensor_class)kind), kc_weight_format_name(format));
+    any = true;
+  }
+  if (any) fputs("}\n", out);
+}
+
+static void put_memory(FILE *out, const struct kc_memory_config *memory)
+{
+  KC_ASSERT(memory->rule != KC_RULE_FIXED || memory->fraction == 0);
+  KC_ASSERT(memory->pages == 0 || memory->kv_budget_bytes == 0);
+  fprintf(out, "    memory: {rule: %s", kc_memory_rule_name(memory->rule));
+  if (memory->fraction > 0) {
+    fputs(", fraction: ", out);
+    put_number(out, memory->fraction);
+  }
+  if (memory->kv_budget_bytes > 0) {
+    fprintf(out, ", kv_budget: %llu", (unsigned long long)memory->kv_budget_bytes);
+  }
+  if (memory->pages > 0) fprintf(out, ", pages: %llu", (unsigned long long)memory->pages);
+  fprintf(out, ", extra: %llu}\n", (unsigned long long)memory->extra_bytes);
+}
+
+static void put_pool(FILE *out, const struct kc_pool_spec *pool)
+{
+  KC_ASSERT(pool->policy != NULL);
+  KC_ASSERT(pool->memory.page_size == pool->sched.page_size);
+  const struct kc_sched_config *sched = &pool->sched;
+  fputs("  - name: ", out);
+  put_text(out, pool->name);
+  fprintf(out, "\n    role: %s\n    gpu: ", kc_role_name(pool->role));
+  put_text(out, pool->gpu_name);
+  fputs("\n    profile: ", out);
+  put_text(out, pool->profile_name);
+  fprintf(out, "\n    replicas: %u\n    parallel: {tensor: %u, pipeline: %u}\n", pool->replicas,
+          pool->memory.tensor, pool->memory.pipeline);
+  put_weights(out, &pool->precision);
+  fprintf(out, "    kv: {k_format: %s, v_format: %s, page_size: %u, prefix_cache: false, "
+          "integrity: %s}\n", kc_kv_format_name(pool->precision.k_format),
+          kc_kv_format_name(pool->precision.v_format), sched->page_size,
+          kc_integrity_name(pool->integrity));
+  put_memory(out, &pool->memory);
+  fprintf(out, "    draft: {layers: %u}\n", pool->memory.draft_layers);
+  fputs("    scheduler:\n      policy: ", out);
+  put_text(out, pool->policy_name);
+  fprintf(out, "\n      max_running: %u\n      max_batched_tokens: %u\n      max_model_len: %llu\n"
+          "      chunked_prefill: %s\n      reserve_full_prompt: %s\n", sched->max_running,
+          sched->max_batched_tokens, (unsigned long long)sched->max_model_len,
+          truth(sched->chunked_prefill), truth(sched->reserve_full_prompt));
+}
+
+static void put_max_tokens(FILE *out, const struct kc_workload_spec *workload)
+{
+  if (workload->max_tokens_rule == KC_MAX_TOKENS_TRACE) {
+    fputs("  max_tokens: trace\n", out);
+  } else if (workload->max_tokens_rule == KC_MAX_TOKENS_COUNT) {
+    fprintf(out, "  max_tokens: %llu\n", (unsigned long long)workload->max_tokens_count);
+  } else {
+    KC_ASSERT(workload->max_tokens_rule == KC_MAX_TOKENS_RATIO);
+    fputs("  max_tokens: ratio ", out);
+    put_number(out, workload->max_tokens_ratio);
+    fputc('\n', out);
+  }
+}
+
+static void put_workload(FILE *out, const struct kc_workload_spec *workload)
+{
+  KC_ASSERT(workload->is_closed || workload->trace_name[0] != '\0');
+  fputs("workload:\n", out);
+  if (workload->is_closed) {
+    const struct kc_closed_config *closed = &workload->closed;
+    fprintf(out, "  closed: {concurrency: %u, input: %u, output: %u, requests: %u, mode: %s}\n",
+            closed->concurrency, closed->input_tokens, closed->output_tokens, closed->requests,
+            kc_closed_mode_name(closed->mode));
+  } else {
+    fputs("  trace: ", out);
+    put_text(out, workload->trace_name);
+    fprintf(out, "\n  format: %s\n  zero_output: %s\n", workload->trace_format,
+            kc_zero_output_name(workload->trace_options.zero_output));
+  }
+  put_max_tokens(out, workload);
+}
+
+static void put_aims(FILE *out, const struct kc_scenario *scenario)
+{
+  fputs("slo: {ttft_p95_ms: ", out);
+  put_number(out, scenario->slo_ttft_p95_ms);
+  fputs(", tpot_p95_ms: ", out);
+  put_number(out, scenario->slo_tpot_p95_ms);
+  fputs("}\n", out);
+  if (scenario->price_known) {
+    fputs("price: {gpu_hour_usd: ", out);
+    put_number(out, scenario->price_gpu_hour_usd);
+    fputs("}\n", out);
+  }
+}
+
+char *kc_scenario_resolved(const struct kc_scenario *scenario)
+{
+  KC_ASSERT(scenario != NULL);
+  KC_ASSERT(scenario->pool_count >= 1);
+  char *text = NULL;
+  size_t bytes = 0;
+  FILE *out = open_memstream(&text, &bytes);
+  if (out == NULL) return NULL;
+  fputs("name: ", out);
+  put_text(out, scenario->name);
+  fputs("\nmodel: ", out);
+  put_text(out, scenario->model_name);
+  fprintf(out, " # sha256 %s\npools:\n", scenario->model.sha256);
+  for (uint32_t i = 0; i < scenario->pool_count; i++) put_pool(out, &scenario->pool[i]);
+  put_workload(out, &scenario->workload);
+  put_aims(out, scenario);
+  fprintf(out, "seed: %llu\n", (unsigned long long)scenario->seed);
+  const bool failed = ferror(out) != 0;
+  if (fclose(out) == 0 && !failed) return text;
+  free(text);
+  return NULL;
+}

@@ -1,0 +1,87 @@
+/* A scenario as written: what the option tables read from the tree, before any name is looked up.
+ * Private to sim/scenario and its tests. */
+#ifndef KC_SIM_SCENARIO_SOURCE_H
+#define KC_SIM_SCENARIO_SOURCE_H
+
+#include "engine/base/option.h"
+#include "sim/scenario/scenario.h"
+
+/* Fields of one pool. `has_x`: the scenario says x itself. CHOICE fields are int by contract. */
+struct kc_pool_source {
+  char name[48];
+  char gpu[KC_DIAG_PATH_BYTES];
+  char profile[32];
+  char policy[32];
+  int role;
+  uint32_t replicas, tensor, pipeline, draft_layers;
+  bool has_weights;
+  struct kc_precision precision;
+  int kv_format, k_format, v_format;
+  bool has_kv_format, has_k_format, has_v_format;
+  uint32_t page_size;
+  bool has_page_size;
+  bool prefix_cache;
+  int integrity;
+  int rule;
+  bool has_rule;
+  double fraction;
+  bool has_fraction;
+  uint64_t kv_budget_bytes, pages, extra_bytes;
+  bool has_kv_budget, has_pages;
+  uint32_t max_running, max_batched_tokens;
+  bool has_max_running, has_max_batched_tokens;
+  uint64_t max_model_len;
+  bool has_max_model_len;
+  bool chunked_prefill, reserve_full_prompt;
+  bool has_chunked_prefill, has_reserve_full_prompt;
+};
+
+struct kc_scenario_source {
+  char name[128];
+  char model[KC_DIAG_PATH_BYTES];
+  bool has_pools;
+  uint64_t seed;
+  double slo_ttft_p95_ms, slo_tpot_p95_ms;
+  double price_gpu_hour_usd;
+  bool has_price;
+  /* workload */
+  bool is_closed, has_trace;
+  char trace[KC_DIAG_PATH_BYTES];
+  int format, zero_output;
+  bool has_format, has_zero_output;
+  char max_tokens[32];
+  uint32_t concurrency, requests, input_tokens, output_tokens;
+  bool has_requests;
+  int mode;
+  /* worked out from the above */
+  enum kc_max_tokens_rule max_tokens_rule;
+  uint64_t max_tokens_count;
+  double max_tokens_ratio;
+  uint32_t pool_count;
+  struct kc_pool_source pool[KC_POOLS_MAX];
+};
+
+/* Reads a tree and checks all that can be checked without other files. Problems are appended. */
+void kc_scenario_source_read(struct kc_scenario_source *source, const struct kc_document *document,
+                             struct kc_diag_list *problems);
+
+/* Adds a problem at a key's place: that of `key` ("workload.trace", relative to `map`) or of the
+ * innermost map on the way to it that exists. */
+void kc_source_problem(const struct kc_document *document, const struct kc_node *map,
+                       const char *key, struct kc_diag_list *problems, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* The first pool's map, or NULL. */
+const struct kc_node *kc_source_pool(const struct kc_document *document);
+
+/* Names of the tables' choices, in the order of their enums, for the resolved text. */
+const char *kc_role_name(enum kc_role role);
+const char *kc_integrity_name(enum kc_integrity integrity);
+const char *kc_memory_rule_name(enum kc_memory_rule rule);
+const char *kc_closed_mode_name(enum kc_closed_mode mode);
+const char *kc_zero_output_name(enum kc_zero_output rule);
+
+/* Formats a trace may be declared to have; index 0 is "auto" (detect). */
+const char *kc_trace_format_literal(int index);
+
+#endif

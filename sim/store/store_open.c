@@ -1,0 +1,340 @@
+/* Opening and closing: whose file is it, is it whole, which schema has it.
+ *
+ *   path --file facts--> sqlite3 --identify--> new | ours, schema n | somebody else's (refused)
+ *                                    |
+ *              write: migrate n -> KC_STORE_SCHEMA, WAL, synchronous=FULL, foreign_keys=ON
+ *              read:  n must be KC_STORE_SCHEMA
+ *
+ * Nothing is written before the file is known to be ours or empty. The schema is created under a
+ * rollback journal, before the switch to WAL: the main file then holds it from the first commit,
+ * and a copy of the file without its -wal is an older database, never a headless one.
+ *
+ * The struct is on the heap (set-up, not a step loop); it owns the connection and the statements.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "sim/store/store_internal.h"
+#include "sim/store/store_schema.h"
+
+enum {
+  TABLES = 6,          /* of schema KC_STORE_SCHEMA */
+  PAGE_BYTES_MIN = 512 /* of any SQLite file */
+};
+
+/* ---- facts about the path ---- */
+
+/* Checks what SQLite would only report as "unable to open". *exists may be false. */
+static enum kc_err check_path(const char *path, bool *exists, struct kc_diag *diag)
+{
+  KC_ASSERT(path != NULL);
+  KC_ASSERT(exists != NULL);
+  struct stat facts;
+  *exists = false;
+  if (path[0] == '\0') {
+    return kc_fail(diag, KC_ERR_USAGE, "the name of the database is empty; name a file");
+  }
+  if (stat(path, &facts) != 0) {
+    if (errno == ENOENT) return KC_OK;
+    return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0, "the database cannot be opened: %s",
+                      strerror(errno));
+  }
+  if (!S_ISREG(facts.st_mode)) {
+    return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0,
+                      "a database must be a regular file; this is a %s; name a file",
+                      S_ISDIR(facts.st_mode) ? "folder" : "device or pipe");
+  }
+  *exists = true;
+  if (facts.st_size > 0 && facts.st_size < PAGE_BYTES_MIN) {
+    /* SQLite would take it for empty and write over it. */
+    return kc_fail_at(diag, KC_ERR_STORE, path, 0, 0,
+                      "the file has %lld bytes, too few for a results database of kvcap; it is cut "
+                      "off or something else; name another file", (long long)facts.st_size);
+  }
+  return KC_OK;
+}
+
+/* The folder that will hold a new file must exist. */
+static enum kc_err check_folder(const char *path, struct kc_diag *diag)
+{
+  KC_ASSERT(path != NULL && path[0] != '\0');
+  const char *slash = strrchr(path, '/');
+  const size_t length = slash == NULL ? 0 : (size_t)(slash - path);
+  if (length == 0) return KC_OK;
+  struct stat facts;
+  char *folder = strndup(path, length);
+  if (folder == NULL) {
+    return kc_fail(diag, KC_ERR_MEMORY, "the host ran out of memory while opening %s", path);
+  }
+  const bool is_folder = stat(folder, &facts) == 0 && S_ISDIR(facts.st_mode);
+  free(folder);
+  if (is_folder) return KC_OK;
+  return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0,
+                    "the folder for the database does not exist; create it or name another file");
+}
+
+/* ---- connections ---- */
+
+static struct kc_store *new_store(const char *path, bool read_only, struct kc_diag *diag)
+{
+  KC_ASSERT(path != NULL);
+  struct kc_store *store = calloc(1, sizeof *store);
+  if (store == NULL) {
+    kc_fail(diag, KC_ERR_MEMORY, "the host ran out of memory while opening %s", path);
+    return NULL;
+  }
+  snprintf(store->path, sizeof store->path, "%s", path);
+  store->read_only = read_only;
+  return store;
+}
+
+/* SQLite gives names that start with "file:" or ':' a meaning of their own; "./" takes it away. */
+static char *plain_name(const char *path)
+{
+  return sqlite3_mprintf("%s%s", path[0] == '/' ? "" : "./", path);
+}
+
+/* "file:/a%3fb?immutable=1": for a finished file in a folder where no journal can be made. */
+static char *immutable_name(const char *path)
+{
+  sqlite3_str *name = sqlite3_str_new(NULL);
+  sqlite3_str_appendall(name, path[0] == '/' ? "file:" : "file:./");
+  for (const char *c = path; *c != '\0'; c++) {
+    if (strchr("%?#", *c) != NULL) {
+      sqlite3_str_appendf(name, "%%%02x", (unsigned)(unsigned char)*c);
+    } else {
+      sqlite3_str_appendchar(name, 1, *c);
+    }
+  }
+  sqlite3_str_appendall(name, "?immutable=1");
+  return sqlite3_str_finish(name);
+}
+
+/* Opens store->db under `name` (freed here) and sets what every connection needs: time to wait, and
+ * no trust in what a file from elsewhere may carry. */
+static enum kc_err connect_to(struct kc_store *store, char *name, int flags, struct kc_diag *diag)
+{
+  KC_ASSERT(store->db == NULL);
+  if (name == NULL) {
+    return kc_fail(diag, KC_ERR_MEMORY, "the host ran out of memory while opening %s", store->path);
+  }
+  const int code = sqlite3_open_v2(name, &store->db, flags | SQLITE_OPEN_NOMUTEX |
+                                   SQLITE_OPEN_EXRESCODE, NULL);
+  sqlite3_free(name);
+  if (store->db == NULL) {
+    return kc_fail(diag, KC_ERR_MEMORY, "the host ran out of memory while opening %s", store->path);
+  }
+  if (code != SQLITE_OK) return kc_store_fail(store, code, "opening it", diag);
+  sqlite3_busy_timeout(store->db, KC_STORE_BUSY_MS);
+  sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
+  sqlite3_db_config(store->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, (int *)NULL);
+  sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, (int *)NULL);
+  return KC_OK;
+}
+
+/* ---- whose file is it ---- */
+
+static enum kc_err fail_foreign(const struct kc_store *store, int64_t application,
+                                struct kc_diag *diag)
+{
+  if (application == 0) {
+    return kc_fail_at(diag, KC_ERR_STORE, store->path, 0, 0,
+                      "the database belongs to another program (it has tables and no "
+                      "application_id, kvcap's is 0x%x); name another file",
+                      KC_STORE_APPLICATION_ID);
+  }
+  return kc_fail_at(diag, KC_ERR_STORE, store->path, 0, 0,
+                    "the database belongs to another program (application_id 0x%llx, kvcap's is "
+                    "0x%x); name another file", (unsigned long long)application & 0xffffffffu,
+                    KC_STORE_APPLICATION_ID);
+}
+
+/* *version: 0 for an empty file, else the schema of ours. Reads only. */
+static enum kc_err identify(struct kc_store *store, int64_t *version, struct kc_diag *diag)
+{
+  KC_ASSERT(version != NULL);
+  const char *doing = "opening it";
+  int64_t application = 0, tables = 0;
+  KC_TRY(kc_store_scalar(store, "PRAGMA user_version", version, doing, diag));
+  KC_TRY(kc_store_scalar(store, "PRAGMA application_id", &application, doing, diag));
+  KC_TRY(kc_store_scalar(store, "SELECT count(*) FROM sqlite_schema", &tables, doing, diag));
+  if (application != KC_STORE_APPLICATION_ID) {
+    if (application == 0 && *version == 0 && tables == 0) return KC_OK;
+    return fail_foreign(store, application, diag);
+  }
+  if (*version > KC_STORE_SCHEMA) {
+    return kc_fail_at(diag, KC_ERR_STORE, store->path, 0, 0,
+                      "the database has schema %lld, written by a newer kvcap; this one knows "
+                      "schemas up to %d; use the newer program or name another file",
+                      (long long)*version, KC_STORE_SCHEMA);
+  }
+  if (*version < 1) {
+    return kc_fail_at(diag, KC_ERR_STORE, store->path, 0, 0,
+                      "the database is damaged: schema %lld does not exist; restore it from a copy",
+                      (long long)*version);
+  }
+  return KC_OK;
+}
+
+static enum kc_err check_tables(struct kc_store *store, struct kc_diag *diag)
+{
+  int64_t tables = 0;
+  KC_TRY(kc_store_scalar(store,
+                         "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN "
+                         "('run', 'host', 'request', 'timeline', 'histogram', 'violation')",
+                         &tables, "opening it", diag));
+  if (tables == TABLES) return KC_OK;
+  return kc_fail_at(diag, KC_ERR_STORE, store->path, 0, 0,
+                    "the database is damaged: %lld of the %d tables of schema %d are there; "
+                    "restore it from a copy", (long long)tables, TABLES, KC_STORE_SCHEMA);
+}
+
+/* ---- migrating ---- */
+
+/* One migration, in one transaction that also moves user_version. Another process may have done it
+ * while we waited for the lock. */
+static enum kc_err migrate_once(struct kc_store *store, int64_t version, struct kc_diag *diag)
+{
+  KC_ASSERT(version >= 0 && version < KC_STORE_SCHEMA);
+  const char *doing = "creating its tables";
+  int64_t now = 0;
+  char mark[96];
+  snprintf(mark, sizeof mark, "PRAGMA application_id = %d; PRAGMA user_version = %lld",
+           KC_STORE_APPLICATION_ID, (long long)version + 1);
+  KC_TRY(kc_store_exec(store, "BEGIN IMMEDIATE", doing, diag));
+  enum kc_err err = kc_store_scalar(store, "PRAGMA user_version", &now, doing, diag);
+  if (err == KC_OK && now == version) {
+    err = kc_store_exec(store, kc_store_migration[version], doing, diag);
+    if (err == KC_OK) err = kc_store_exec(store, mark, doing, diag);
+  }
+  if (err == KC_OK) err = kc_store_exec(store, "COMMIT", doing, diag);
+  if (err != KC_OK) sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
+  return err;
+}
+
+/* The switch to WAL needs the file alone for a moment, and SQLite does not wait for it. */
+static enum kc_err switch_to_wal(struct kc_store *store, struct kc_diag *diag)
+{
+  enum { PAUSE_MS = 20 };
+  int code = SQLITE_OK;
+  for (int waited_ms = 0; waited_ms < KC_STORE_BUSY_MS; waited_ms += PAUSE_MS) {
+    code = sqlite3_exec(store->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
+    if ((code & 0xff) != SQLITE_BUSY) break;
+    sqlite3_sleep(PAUSE_MS);
+  }
+  return code == SQLITE_OK ? KC_OK : kc_store_fail(store, code, "opening it", diag);
+}
+
+static enum kc_err prepare_for_writing(struct kc_store *store, struct kc_diag *diag)
+{
+  KC_ASSERT(!store->read_only);
+  if (sqlite3_db_readonly(store->db, "main") != 0) {
+    return kc_store_fail(store, SQLITE_READONLY, "opening it", diag);
+  }
+  int64_t version = 0;
+  KC_TRY(identify(store, &version, diag));
+  while (version < KC_STORE_SCHEMA) {
+    KC_TRY(migrate_once(store, version, diag));
+    KC_TRY(identify(store, &version, diag));
+  }
+  KC_TRY(check_tables(store, diag));
+  KC_TRY(switch_to_wal(store, diag));
+  return kc_store_exec(store, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON", "opening it",
+                       diag);
+}
+
+enum kc_err kc_store_open(struct kc_store **store, const char *path, struct kc_diag *diag)
+{
+  KC_ASSERT(store != NULL);
+  KC_ASSERT(path != NULL);
+  bool exists;
+  *store = NULL;
+  KC_TRY(check_path(path, &exists, diag));
+  if (!exists) KC_TRY(check_folder(path, diag));
+  struct kc_store *opened = new_store(path, false, diag);
+  if (opened == NULL) return KC_ERR_MEMORY;
+  enum kc_err err =
+      connect_to(opened, plain_name(path), SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, diag);
+  if (err == KC_OK) err = prepare_for_writing(opened, diag);
+  if (err != KC_OK) {
+    kc_store_close(opened);
+    return err;
+  }
+  *store = opened;
+  return KC_OK;
+}
+
+/* ---- reading ---- */
+
+static bool has_wal(const char *path)
+{
+  char *name = sqlite3_mprintf("%s-wal", path);
+  struct stat facts;
+  const bool found = name != NULL && stat(name, &facts) == 0 && facts.st_size > 0;
+  sqlite3_free(name);
+  return found;
+}
+
+static enum kc_err prepare_for_reading(struct kc_store *store, struct kc_diag *diag)
+{
+  KC_ASSERT(store->read_only);
+  int64_t version = 0;
+  enum kc_err err = identify(store, &version, diag);
+  const int code = err == KC_OK ? SQLITE_OK : sqlite3_errcode(store->db) & 0xff;
+  if ((code == SQLITE_CANTOPEN || code == SQLITE_READONLY) && !has_wal(store->path)) {
+    /* A folder without write permission: SQLite cannot make its -shm file. With no -wal there is
+     * nothing to share, so the file may be read as it stands. */
+    sqlite3_close(store->db);
+    store->db = NULL;
+    KC_TRY(connect_to(store, immutable_name(store->path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI,
+                      diag));
+    err = identify(store, &version, diag);
+  }
+  KC_TRY(err);
+  if (version == 0) {
+    return kc_fail_at(diag, KC_ERR_STORE, store->path, 0, 0,
+                      "the database is empty; store a run in it first: kvcap run SCENARIO --db %s",
+                      store->path);
+  }
+  if (version < KC_STORE_SCHEMA) {
+    return kc_fail_at(diag, KC_ERR_STORE, store->path, 0, 0,
+                      "the database has the older schema %lld; storing a run in it brings it to "
+                      "schema %d", (long long)version, KC_STORE_SCHEMA);
+  }
+  return check_tables(store, diag);
+}
+
+enum kc_err kc_store_open_read(struct kc_store **store, const char *path, struct kc_diag *diag)
+{
+  KC_ASSERT(store != NULL);
+  KC_ASSERT(path != NULL);
+  bool exists;
+  *store = NULL;
+  KC_TRY(check_path(path, &exists, diag));
+  if (!exists) {
+    return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0,
+                      "there is no such file; `kvcap run SCENARIO --db FILE` makes one");
+  }
+  struct kc_store *opened = new_store(path, true, diag);
+  if (opened == NULL) return KC_ERR_MEMORY;
+  enum kc_err err = connect_to(opened, plain_name(path), SQLITE_OPEN_READONLY, diag);
+  if (err == KC_OK) err = prepare_for_reading(opened, diag);
+  if (err != KC_OK) {
+    kc_store_close(opened);
+    return err;
+  }
+  *store = opened;
+  return KC_OK;
+}
+
+void kc_store_close(struct kc_store *store)
+{
+  if (store == NULL) return;
+  if (store->in_run) kc_store_run_abort(store);
+  const int code = sqlite3_close(store->db);
+  KC_ASSERT(code == SQLITE_OK); /* else a statement was left behind */
+  free(store);
+}

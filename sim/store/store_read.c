@@ -1,0 +1,206 @@
+/* Reading back: the list of runs, and views as CSV for the figures.
+ *
+ *   chosen (series, run_id)      TEMP table: which runs, in which order side by side
+ *     ^ read by
+ *   TEMP views (reports/sql)  -> kc_store_export_csv -> one file each
+ *
+ * Temporary objects live outside the file, so this works on a connection opened for reading only.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/store/store_internal.h"
+
+static const char doing[] = "reading it";
+
+/* ---- the list of runs ---- */
+
+static kc_ps column_ps(sqlite3_stmt *row, int column)
+{
+  return sqlite3_column_type(row, column) == SQLITE_NULL ? KC_PS_NEVER
+                                                         : sqlite3_column_int64(row, column);
+}
+
+static struct kc_run_brief read_brief(sqlite3_stmt *row)
+{
+  KC_ASSERT(sqlite3_column_count(row) == 16);
+  return (struct kc_run_brief){
+    .id = sqlite3_column_int64(row, 0),
+    .name = kc_store_text(row, 1),
+    .model = kc_store_text(row, 2),
+    .gpu = kc_store_text(row, 3),
+    .version = kc_store_text(row, 4),
+    .rows_kept = kc_store_text(row, 5),
+    .result_sha256 = kc_store_text(row, 6),
+    .requests_total = sqlite3_column_int64(row, 7),
+    .requests_completed = sqlite3_column_int64(row, 8),
+    .request_rows = sqlite3_column_int64(row, 9),
+    .output_tokens = sqlite3_column_int64(row, 10),
+    .output_tok_s_micro = sqlite3_column_int64(row, 11),
+    .makespan_ps = column_ps(row, 12),
+    .ttft_p95_ps = column_ps(row, 13),
+    .tpot_p95_ps = column_ps(row, 14),
+    .oom_ps = column_ps(row, 15),
+  };
+}
+
+enum kc_err kc_store_each_run(struct kc_store *store, kc_run_visitor visit, void *context,
+                              struct kc_diag *diag)
+{
+  KC_ASSERT(store != NULL);
+  KC_ASSERT(visit != NULL);
+  sqlite3_stmt *row = NULL;
+  KC_TRY(kc_store_prepare(store,
+                          "SELECT id, name, model, gpu, version, rows_kept, result_sha256,"
+                          " requests_total, requests_completed,"
+                          " (SELECT count(*) FROM request WHERE run_id = run.id),"
+                          " output_tokens, output_tok_s_micro, makespan_ps, ttft_p95_ps,"
+                          " tpot_p95_ps, oom_ps FROM run ORDER BY id", &row, doing, diag));
+  enum kc_err err = KC_OK;
+  int code;
+  while ((code = sqlite3_step(row)) == SQLITE_ROW && err == KC_OK) {
+    const struct kc_run_brief brief = read_brief(row);
+    err = visit(context, &brief);
+  }
+  if (err == KC_OK && code != SQLITE_DONE) err = kc_store_fail(store, code, doing, diag);
+  sqlite3_finalize(row);
+  return err;
+}
+
+/* ---- choosing ---- */
+
+static enum kc_err fail_no_run(struct kc_store *store, int64_t run_id, struct kc_diag *diag)
+{
+  int64_t runs = 0, last = 0;
+  KC_TRY(kc_store_scalar(store, "SELECT count(*) FROM run", &runs, doing, diag));
+  KC_TRY(kc_store_scalar(store, "SELECT max(id) FROM run", &last, doing, diag));
+  if (runs == 0) {
+    return kc_fail_at(diag, KC_ERR_INPUT, store->path, 0, 0,
+                      "the database holds no runs; store one: kvcap run SCENARIO --db %s",
+                      store->path);
+  }
+  return kc_fail_at(diag, KC_ERR_INPUT, store->path, 0, 0,
+                    "there is no run %lld; the database holds %lld run%s, the last is %lld; "
+                    "`kvcap db info %s` lists them", (long long)run_id, (long long)runs,
+                    runs == 1 ? "" : "s", (long long)last, store->path);
+}
+
+static enum kc_err choose_one(struct kc_store *store, sqlite3_stmt *insert, size_t series,
+                              int64_t run_id, struct kc_diag *diag)
+{
+  sqlite3_bind_int64(insert, 1, (int64_t)series);
+  sqlite3_bind_int64(insert, 2, run_id);
+  const int code = sqlite3_step(insert);
+  const int changes = code == SQLITE_DONE ? sqlite3_changes(store->db) : 0;
+  sqlite3_reset(insert);
+  if ((code & 0xff) == SQLITE_CONSTRAINT) {
+    return kc_fail(diag, KC_ERR_INPUT, "run %lld is given twice; give each run once",
+                   (long long)run_id);
+  }
+  if (code != SQLITE_DONE) return kc_store_fail(store, code, doing, diag);
+  return changes == 1 ? KC_OK : fail_no_run(store, run_id, diag);
+}
+
+enum kc_err kc_store_choose(struct kc_store *store, const char *views_sql, const int64_t *run_ids,
+                            size_t count, struct kc_diag *diag)
+{
+  KC_ASSERT(store != NULL && views_sql != NULL);
+  KC_ASSERT(count == 0 || run_ids != NULL);
+  int64_t newest = 0;
+  KC_TRY(kc_store_exec(store, views_sql, "defining the views of the report", diag));
+  KC_TRY(kc_store_exec(store, "DELETE FROM chosen", doing, diag));
+  KC_TRY(kc_store_scalar(store, "SELECT max(id) FROM run", &newest, doing, diag));
+  if (count == 0) {
+    run_ids = &newest;
+    count = 1;
+  }
+  sqlite3_stmt *insert = NULL;
+  KC_TRY(kc_store_prepare(store, "INSERT INTO chosen SELECT ?1, id FROM run WHERE id = ?2",
+                          &insert, doing, diag));
+  enum kc_err err = KC_OK;
+  for (size_t i = 0; i < count && err == KC_OK; i++) {
+    err = choose_one(store, insert, i, run_ids[i], diag);
+  }
+  sqlite3_finalize(insert);
+  return err;
+}
+
+/* ---- CSV ---- */
+
+/* Quoted when it must be; a quotation mark inside is doubled. */
+static void write_field(FILE *out, const char *text)
+{
+  KC_ASSERT(text != NULL);
+  if (strpbrk(text, ",\"\r\n") == NULL) {
+    fputs(text, out);
+    return;
+  }
+  fputc('"', out);
+  for (const char *c = text; *c != '\0'; c++) {
+    if (*c == '"') fputc('"', out);
+    fputc(*c, out);
+  }
+  fputc('"', out);
+}
+
+static void write_names(FILE *out, sqlite3_stmt *row)
+{
+  const int columns = sqlite3_column_count(row);
+  for (int i = 0; i < columns; i++) {
+    if (i > 0) fputc(',', out);
+    write_field(out, sqlite3_column_name(row, i));
+  }
+  fputc('\n', out);
+}
+
+static void write_values(FILE *out, sqlite3_stmt *row)
+{
+  const int columns = sqlite3_column_count(row);
+  for (int i = 0; i < columns; i++) {
+    if (i > 0) fputc(',', out);
+    write_field(out, kc_store_text(row, i));
+  }
+  fputc('\n', out);
+}
+
+static enum kc_err fail_write(const char *path, int cause, struct kc_diag *diag)
+{
+  return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0, "the file cannot be written: %s",
+                    strerror(cause));
+}
+
+/* Copies every row of `row` to `path`. */
+static enum kc_err write_csv(struct kc_store *store, sqlite3_stmt *row, const char *path,
+                             uint64_t *rows, struct kc_diag *diag)
+{
+  FILE *out = fopen(path, "w");
+  if (out == NULL) return fail_write(path, errno, diag);
+  int code;
+  write_names(out, row);
+  while ((code = sqlite3_step(row)) == SQLITE_ROW) {
+    write_values(out, row);
+    *rows += 1;
+  }
+  errno = EIO;
+  const bool failed = ferror(out) != 0;
+  if (fclose(out) != 0 || failed) return fail_write(path, errno, diag);
+  return code == SQLITE_DONE ? KC_OK : kc_store_fail(store, code, doing, diag);
+}
+
+enum kc_err kc_store_export_csv(struct kc_store *store, const char *view, const char *path,
+                                uint64_t *rows, struct kc_diag *diag)
+{
+  KC_ASSERT(store != NULL && path != NULL);
+  KC_ASSERT(view[0] != '\0' && view[strspn(view, "abcdefghijklmnopqrstuvwxyz_")] == '\0');
+  char sql[96];
+  uint64_t count = 0;
+  sqlite3_stmt *row = NULL;
+  snprintf(sql, sizeof sql, "SELECT * FROM %s", view);
+  KC_TRY(kc_store_prepare(store, sql, &row, doing, diag));
+  const enum kc_err err = write_csv(store, row, path, &count, diag);
+  sqlite3_finalize(row);
+  if (rows != NULL) *rows = count;
+  return err;
+}

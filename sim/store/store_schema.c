@@ -1,0 +1,98 @@
+/* Schema of the results database, as SQL strings; store_open.c applies them.
+ *
+ *   run 1 --- 1 host          machine facts and paths, kept out of comparisons
+ *    |
+ *    +--- n request           one row per outcome, in the order in which requests ended
+ *    +--- n timeline          state at sampled instants
+ *    +--- n histogram         non-empty buckets [low_ps, high_ps) per metric
+ *    +--- n violation         requests ended by the page-tag check, whatever rows are kept
+ *
+ * The row of a run is written last, so children refer to a parent that is not there yet: their
+ * foreign keys are deferred to the commit, which then proves that no child is an orphan. Children
+ * are WITHOUT ROWID and start their key with run_id: a run is one contiguous range of each tree,
+ * written by appending, and the foreign-key search at the insert of the parent is a range scan.
+ *
+ * Times and durations are picoseconds (_ps), sizes bytes; NULL means "did not happen" or "not
+ * covered". The seed is decimal text because SQLite's integers are signed and seeds are not.
+ */
+#include "sim/store/store_schema.h"
+
+#define STATISTIC(name)                                                         \
+  name "_count INTEGER NOT NULL CHECK (" name "_count >= 0),"                   \
+  name "_mean_ps INTEGER," name "_p50_ps INTEGER," name "_p90_ps INTEGER,"      \
+  name "_p95_ps INTEGER," name "_p99_ps INTEGER," name "_min_ps INTEGER,"       \
+  name "_max_ps INTEGER,"
+
+#define RUN_PARENT "run_id INTEGER NOT NULL REFERENCES run(id) DEFERRABLE INITIALLY DEFERRED,"
+
+static const char first_schema[] =
+  "CREATE TABLE run ("
+  "id INTEGER PRIMARY KEY CHECK (id > 0),"
+  "name TEXT NOT NULL, model TEXT NOT NULL, gpu TEXT NOT NULL, version TEXT NOT NULL,"
+  "seed TEXT NOT NULL CHECK (seed NOT GLOB '*[^0-9]*'),"
+  "scenario_sha256 TEXT NOT NULL, trace_sha256 TEXT,"
+  "result_sha256 TEXT NOT NULL CHECK (length(result_sha256) = 64),"
+  "rows_kept TEXT NOT NULL CHECK (rows_kept IN ('all', 'sampled', 'none')),"
+  "page_size INTEGER NOT NULL, pages INTEGER NOT NULL, kv_token_bytes INTEGER NOT NULL,"
+  "memory_bytes INTEGER NOT NULL, weights_bytes INTEGER NOT NULL,"
+  "kv_budget_bytes INTEGER NOT NULL, other_bytes INTEGER NOT NULL,"
+  "reserve_bytes INTEGER NOT NULL,"
+  "requests_total INTEGER NOT NULL, requests_completed INTEGER NOT NULL,"
+  "requests_rejected INTEGER NOT NULL, requests_failed INTEGER NOT NULL,"
+  "requests_cancelled INTEGER NOT NULL, requests_timed_out INTEGER NOT NULL,"
+  "input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,"
+  "input_tokens_completed INTEGER NOT NULL, output_tokens_completed INTEGER NOT NULL,"
+  STATISTIC("ttft") STATISTIC("tpot") STATISTIC("itl") STATISTIC("e2e")
+  "makespan_ps INTEGER NOT NULL, busy_ps INTEGER NOT NULL,"
+  "output_tok_s_micro INTEGER NOT NULL,"
+  "steps INTEGER NOT NULL, preemptions INTEGER NOT NULL,"
+  "tokens_clipped_requests INTEGER NOT NULL,"
+  "max_running INTEGER NOT NULL, max_waiting INTEGER NOT NULL,"
+  "kv_peak_tokens INTEGER NOT NULL, kv_peak_pages INTEGER NOT NULL,"
+  "oom_ps INTEGER, oom_request INTEGER, oom_demand_pages INTEGER,"
+  "scenario_text TEXT NOT NULL, summary_json TEXT NOT NULL,"
+  "CHECK (requests_total = requests_completed + requests_rejected + requests_failed"
+  " + requests_cancelled + requests_timed_out)"
+  ") STRICT;"
+
+  "CREATE TABLE host ("
+  "run_id INTEGER PRIMARY KEY REFERENCES run(id) DEFERRABLE INITIALLY DEFERRED,"
+  "commit_id TEXT, started_utc TEXT, machine TEXT, trace_path TEXT,"
+  "host_seconds REAL NOT NULL, events_per_s REAL NOT NULL, rss_bytes INTEGER NOT NULL"
+  ") STRICT;"
+
+  "CREATE TABLE request ("
+  RUN_PARENT
+  "sequence INTEGER NOT NULL," /* 0, 1, ... in the order in which the requests ended */
+  "request INTEGER NOT NULL,"  /* number in the trace, from 0 */
+  "status TEXT NOT NULL, reason TEXT NOT NULL,"
+  "arrival_ps INTEGER NOT NULL, first_token_ps INTEGER, end_ps INTEGER NOT NULL,"
+  "resident_ps INTEGER NOT NULL,"
+  "input_tokens INTEGER NOT NULL, max_tokens INTEGER NOT NULL,"
+  "output_tokens INTEGER NOT NULL, preemptions INTEGER NOT NULL,"
+  "PRIMARY KEY (run_id, sequence)"
+  ") STRICT, WITHOUT ROWID;"
+
+  "CREATE TABLE timeline ("
+  RUN_PARENT
+  "number INTEGER NOT NULL, time_ps INTEGER NOT NULL,"
+  "running INTEGER NOT NULL, waiting INTEGER NOT NULL,"
+  "pages_used INTEGER NOT NULL, held_tokens INTEGER NOT NULL,"
+  "PRIMARY KEY (run_id, number)"
+  ") STRICT, WITHOUT ROWID;"
+
+  "CREATE TABLE histogram ("
+  RUN_PARENT
+  "metric TEXT NOT NULL CHECK (metric IN ('ttft', 'tpot', 'itl', 'e2e')),"
+  "low_ps INTEGER NOT NULL, high_ps INTEGER NOT NULL, count INTEGER NOT NULL CHECK (count > 0),"
+  "PRIMARY KEY (run_id, metric, low_ps)"
+  ") STRICT, WITHOUT ROWID;"
+
+  "CREATE TABLE violation ("
+  RUN_PARENT
+  "sequence INTEGER NOT NULL, request INTEGER NOT NULL, time_ps INTEGER NOT NULL,"
+  "output_tokens INTEGER NOT NULL, reason TEXT NOT NULL,"
+  "PRIMARY KEY (run_id, sequence)"
+  ") STRICT, WITHOUT ROWID;";
+
+const char *const kc_store_migration[KC_STORE_SCHEMA] = {first_schema};

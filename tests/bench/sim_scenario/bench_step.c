@@ -1,0 +1,108 @@
+/* What a step costs, and a page grant: a wave of B equal requests that decode side by side.
+ *
+ *   bench_step [BATCH STEPS PAGE_SIZE]    one measurement: nothing but its run, for callgrind
+ *   bench_step                            a table: nanoseconds, JSON lines
+ *
+ * With pages of 4096 tokens nobody needs a page after the first, so the difference between two
+ * lengths of run is the cost of the extra steps alone. With pages of 16, B / 16 grants a step come on
+ * top. tests/bench/run.sh and tests/prop/test_step_flat.sh count instructions the same way.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/base/number.h"
+#include "tests/prop/sim_scenario/run_support.h"
+
+static double now_s(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Contexts cost next to nothing here: durations then stay in few buckets of the ITL histogram, whose
+ * hashing at the end of a run would otherwise be counted as steps. The work of a step is the same. */
+static void flatten(struct kc_cost *cost)
+{
+  for (uint32_t i = 0; i < cost->op_count; i++) {
+    if (cost->op[i].kind != KC_COST_DECODE_ATTENTION && cost->op[i].kind != KC_COST_INTEGRITY) continue;
+    cost->op[i].byte_unit = 1;
+    cost->op[i].flop_unit = 1;
+  }
+}
+
+/* Seconds for one wave of `batch` requests of `steps` outputs. */
+static double wave_s(uint32_t batch, uint32_t steps, uint32_t page_size)
+{
+  const uint32_t pages_each = (steps + page_size) / page_size + 1;
+  struct test_run run = {.request_count = batch};
+  test_instance_default(&run.instance, batch * pages_each);
+  test_cost_random(&run.cost, 1, 0);
+  flatten(&run.cost);
+  run.instance.sched.page_size = page_size;
+  run.instance.sched.max_running = batch;
+  run.instance.sched.max_batched_tokens = batch;
+  run.instance.sched.max_model_len = steps + 2;
+  run.closed = true;
+  run.closed_config = (struct kc_closed_config){.concurrency = batch,
+                                                .requests = batch,
+                                                .input_tokens = 1,
+                                                .output_tokens = steps,
+                                                .mode = KC_CLOSED_WAVE};
+  run.requests = calloc(batch, sizeof *run.requests);
+  if (run.requests == NULL) abort();
+  const double start = now_s();
+  test_run_execute(&run);
+  const double seconds = now_s() - start;
+  free(run.requests);
+  free(run.outcomes);
+  return seconds;
+}
+
+static double best_of(uint32_t batch, uint32_t steps, uint32_t page_size)
+{
+  double best = 1e9;
+  for (int i = 0; i < 5; i++) {
+    const double seconds = wave_s(batch, steps, page_size);
+    if (seconds < best) best = seconds;
+  }
+  return best;
+}
+
+static void table(void)
+{
+  const uint32_t batches[] = {8, 64, 512, 4096};
+  for (size_t i = 0; i < sizeof batches / sizeof batches[0]; i++) {
+    const uint32_t b = batches[i];
+    const double step_s = (best_of(b, 4000, 4096) - best_of(b, 2000, 4096)) / 2000;
+    const double full_s = (best_of(b, 4000, 16) - best_of(b, 2000, 16)) / 2000;
+    printf("{\"bench\":\"step\",\"batch\":%u,\"ns_per_step\":%.1f,\"ns_per_grant\":%.2f}\n", b,
+           step_s * 1e9, (full_s - step_s) * 1e9 * 16 / b);
+  }
+}
+
+static uint32_t argument(const char *text)
+{
+  uint64_t value;
+  if (!kc_parse_u64(text, strlen(text), &value) || value == 0 || value > 1000000) {
+    fprintf(stderr, "bench_step: '%s' is not a count between 1 and 1000000\n", text);
+    exit(2);
+  }
+  return (uint32_t)value;
+}
+
+int main(int argc, char **argv)
+{
+  if (argc == 4) {
+    (void)wave_s(argument(argv[1]), argument(argv[2]), argument(argv[3]));
+    return 0;
+  }
+  if (argc != 1) {
+    fprintf(stderr, "usage: bench_step [BATCH STEPS PAGE_SIZE]\n");
+    return 2;
+  }
+  table();
+  return 0;
+}

@@ -1,0 +1,23 @@
+/* Random runs for the twins and for overload: a scheduler configuration, a pool, a step model and
+ * requests, all drawn from one seed, with some dimensions switched to their extremes so that seeds
+ * explore different corners. */
+#ifndef KC_TESTS_PROP_SIM_SCENARIO_RANDOM_RUN_H
+#define KC_TESTS_PROP_SIM_SCENARIO_RANDOM_RUN_H
+
+#include "engine/base/random.h"
+#include "run_support.h"
+
+/* Draws everything but `wrap`. At most `requests_max` requests: fewer keep the first ones of the
+ * same seed, so a failure shrinks by halving. Caller frees run->requests. */
+void random_run_draw(struct test_run *run, uint64_t seed, uint32_t requests_max);
+
+/* One line that says what was drawn. */
+void random_run_print(const struct test_run *run);
+
+/* Uniform in [low, high]. */
+uint32_t random_between(struct kc_random *random, uint32_t low, uint32_t high);
+
+/* Value of option `name` in the arguments, or `fallback`. Exits with status 2 on nonsense. */
+uint64_t option_u64(int argc, char **argv, const char *name, uint64_t fallback);
+
+#endif

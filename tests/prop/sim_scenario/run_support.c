@@ -1,0 +1,103 @@
+/* See run_support.h. */
+#include "run_support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/random.h"
+
+void test_cost_constant(struct kc_cost *cost, kc_ps step_ps)
+{
+  memset(cost, 0, sizeof *cost);
+  cost->op_count = 1;
+  cost->op[0] = (struct kc_cost_op){.kind = KC_COST_TOKENS, .layers = 1, .cap = -1};
+  cost->host_step = (uint64_t)step_ps << KC_COST_FRACTION_BITS;
+}
+
+static struct kc_cost_op random_op(struct kc_random *random, enum kc_cost_kind kind, int32_t cap)
+{
+  return (struct kc_cost_op){.kind = kind,
+                             .layers = 1,
+                             .cap = cap,
+                             .latency = kc_random_below(random, UINT64_C(1) << 42),
+                             .byte_fixed = kc_random_below(random, UINT64_C(1) << 50),
+                             .byte_unit = kc_random_below(random, UINT64_C(1) << 38),
+                             .byte_write = kc_random_below(random, UINT64_C(1) << 38),
+                             .flop_unit = kc_random_below(random, UINT64_C(1) << 38)};
+}
+
+void test_cost_random(struct kc_cost *cost, uint64_t seed, uint32_t cap_count)
+{
+  struct kc_random random;
+  kc_random_init(&random, seed, "test-cost", 0);
+  memset(cost, 0, sizeof *cost);
+  cost->experts = 64;
+  cost->experts_per_token = 1 + (uint32_t)kc_random_below(&random, 8);
+  cost->host_step = kc_random_below(&random, UINT64_C(1) << 50);
+  cost->op[cost->op_count++] = random_op(&random, KC_COST_TOKENS, -1);
+  cost->op[cost->op_count++] = random_op(&random, KC_COST_LOGITS, -1);
+  cost->op[cost->op_count++] = random_op(&random, KC_COST_EXPERTS, -1);
+  cost->op[cost->op_count++] = random_op(&random, KC_COST_INTEGRITY, -1);
+  for (int32_t cap = -1; cap < (int32_t)cap_count; cap++) {
+    cost->op[cost->op_count++] = random_op(&random, KC_COST_DECODE_ATTENTION, cap);
+    cost->op[cost->op_count++] = random_op(&random, KC_COST_PREFILL_ATTENTION, cap);
+  }
+}
+
+void test_instance_default(struct kc_instance_config *config, uint32_t pages)
+{
+  memset(config, 0, sizeof *config);
+  config->policy = kc_policy_find("vllm-0.19");
+  config->policy->defaults(&config->sched, UINT64_C(80) << 30, false);
+  config->sched.max_model_len = 131072;
+  config->integrity = KC_INTEGRITY_BATCHED;
+  config->pages = pages;
+  config->seed = 1;
+}
+
+static enum kc_err keep(void *context, const struct kc_outcome *outcome,
+                        const struct kc_request *request, struct kc_diag *diag)
+{
+  struct test_run *run = context;
+  (void)request;
+  (void)diag;
+  if (run->outcome_count == run->request_count) abort();
+  run->outcomes[run->outcome_count++] = *outcome;
+  return KC_OK;
+}
+
+static void die(const char *what, const struct kc_diag *diag)
+{
+  fprintf(stderr, "%s: %s\n", what, diag->text);
+  abort();
+}
+
+void test_run_execute(struct test_run *run)
+{
+  struct kc_arena arena;
+  struct kc_predicted predicted;
+  struct kc_diag diag = {0};
+  struct kc_metrics *metrics = calloc(1, sizeof *metrics);
+  const uint32_t slots = run->instance.sched.max_running;
+  struct kc_replay_config config = {.instance = run->instance,
+                                    .requests = run->requests,
+                                    .request_count = run->request_count,
+                                    .closed = run->closed,
+                                    .closed_config = run->closed_config,
+                                    .recorder = {.context = run, .on_outcome = keep}};
+  run->outcomes = calloc(run->request_count, sizeof *run->outcomes);
+  run->outcome_count = 0;
+  if (metrics == NULL || run->outcomes == NULL) abort();
+  const size_t need = kc_replay_need(&config) + kc_predicted_need(slots);
+  if (kc_arena_init(&arena, need, &diag) != KC_OK) die("arena", &diag);
+  if (kc_predicted_init(&predicted, &run->cost, run->requests, run->instance.sched.max_model_len,
+                        slots, &arena) != KC_OK) {
+    die("predicted executor", &diag);
+  }
+  config.executor = kc_predicted_executor(&predicted);
+  if (run->wrap != NULL) config.executor = run->wrap(run->wrap_context, &config.executor);
+  if (kc_replay_run(&config, metrics, &arena, &run->result, &diag) != KC_OK) die("replay", &diag);
+  kc_arena_deinit(&arena);
+  free(metrics);
+}

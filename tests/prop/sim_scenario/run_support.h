@@ -1,0 +1,39 @@
+/* Runs a request table through the product's replay with a given step model, and keeps every
+ * outcome. For tests that need neither scenario files nor a model. */
+#ifndef KC_TESTS_PROP_SIM_SCENARIO_RUN_SUPPORT_H
+#define KC_TESTS_PROP_SIM_SCENARIO_RUN_SUPPORT_H
+
+#include "sim/cost/predicted.h"
+#include "sim/replay/replay.h"
+
+struct test_run {
+  struct kc_instance_config instance;
+  struct kc_cost cost;
+  struct kc_request *requests;   /* open loop: filled and sorted; closed loop: room */
+  uint32_t request_count;
+  bool closed;
+  struct kc_closed_config closed_config;
+  /* Puts something between the instance and the predicted executor, to watch the steps; may be
+   * NULL. */
+  struct kc_executor (*wrap)(void *context, const struct kc_executor *executor);
+  void *wrap_context;
+  /* results */
+  struct kc_replay_result result;
+  struct kc_outcome *outcomes;   /* [request_count], in order of their end; freed by the caller */
+  uint32_t outcome_count;
+};
+
+/* A step model in which every step takes `step_ps`. */
+void test_cost_constant(struct kc_cost *cost, kc_ps step_ps);
+
+/* A step model of one dense product, one attention op per window (and one over the whole context),
+ * experts and an integrity check, with coefficients drawn from `seed`. */
+void test_cost_random(struct kc_cost *cost, uint64_t seed, uint32_t cap_count);
+
+/* Defaults of vllm-0.19 with `pages` pages. */
+void test_instance_default(struct kc_instance_config *config, uint32_t pages);
+
+/* Aborts with a message when the run fails. */
+void test_run_execute(struct test_run *run);
+
+#endif

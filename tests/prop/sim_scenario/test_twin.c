@@ -1,0 +1,133 @@
+/* The product against its plain twin, byte for byte: on random scenarios of every kind, and on the
+ * public Azure conversation trace with a rich and with a starved pool.
+ *
+ *   test_twin [--count N] [--trace 0|1] | --seed S
+ *
+ * A disagreement prints the seed and the first difference, after halving the number of requests as
+ * long as the twins still disagree.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "random_run.h"
+#include "traces/trace.h"
+#include "twin_watch.h"
+
+/* Unoptimised and sanitized builds run fewer, to stay within a quick run. */
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__)
+enum { COUNT_DEFAULT = 4000, TRACE_STARVED_ROWS = 6000 };
+#else
+enum { COUNT_DEFAULT = 1000, TRACE_STARVED_ROWS = 600 };
+#endif
+
+static bool run_seed(uint64_t seed, uint32_t requests_max, struct twin_totals *totals)
+{
+  struct test_run run;
+  random_run_draw(&run, seed, requests_max);
+  const bool agrees = twin_agrees(&run, totals);
+  if (!agrees) {
+    printf("seed=%" PRIu64 " requests=%" PRIu32 "\n", seed, run.request_count);
+    random_run_print(&run);
+  }
+  free(run.requests);
+  return agrees;
+}
+
+static void shrink(uint64_t seed)
+{
+  struct twin_totals ignored = {0};
+  for (uint32_t most = 64; most > 0; most /= 2) {
+    if (run_seed(seed, most, &ignored)) return;
+  }
+}
+
+static void print_totals(const struct twin_totals *t)
+{
+  printf("  %" PRIu64 " steps, %" PRIu64 " requests, %" PRIu64 " tokens, %" PRIu64
+         " preemptions, %" PRIu64 " out of memory; ended by reason:",
+         t->steps, t->ends, t->outputs, t->preemptions, t->ooms);
+  for (int i = 0; i < KC_REASONS; i++) {
+    printf(" %s %" PRIu64, kc_reason_name((enum kc_reason)i), t->by_reason[i]);
+  }
+  printf("\n");
+}
+
+/* ---- the Azure trace ---- */
+
+/* About 20 ms a step for a batch of 100 conversations, as on one large GPU. */
+static void trace_cost(struct kc_cost *cost)
+{
+  test_cost_random(cost, 1, 1);
+  cost->host_step = (uint64_t)(8 * KC_PS_PER_MS) << KC_COST_FRACTION_BITS;
+}
+
+static bool run_trace(const struct kc_trace *trace, uint32_t rows, uint32_t pages, bool chunked)
+{
+  struct twin_totals totals = {0};
+  struct test_run run = {.request_count = rows};
+  test_instance_default(&run.instance, pages);
+  run.instance.sched.max_running = 256;
+  run.instance.sched.chunked_prefill = chunked;
+  run.instance.sched.cap_count = 1;
+  run.instance.sched.cap[0] = 1024;
+  trace_cost(&run.cost);
+  run.requests = calloc(rows, sizeof *run.requests);
+  if (run.requests == NULL) abort();
+  for (uint32_t i = 0; i < rows; i++) {
+    run.requests[i] = (struct kc_request){.arrival_ps = trace->row[i].arrival_ps,
+                                          .input_tokens = trace->row[i].input_tokens,
+                                          .output_tokens = trace->row[i].output_tokens,
+                                          .max_tokens = trace->row[i].output_tokens};
+  }
+  const bool agrees = twin_agrees(&run, &totals);
+  printf("Azure conversation, %" PRIu32 " requests, %" PRIu32 " pages: %s, at most %" PRIu32
+         " run, %" PRIu32 " wait\n",
+         rows, pages, agrees ? "the twins agree" : "DISAGREE", run.result.summary.max_running,
+         run.result.summary.max_waiting);
+  print_totals(&totals);
+  free(run.requests);
+  return agrees;
+}
+
+/* Status 77 when this machine has no such trace. */
+static int run_traces(void)
+{
+  const char *const shared = getenv("KVCAP_SHARED");
+  struct kc_trace_options options;
+  struct kc_trace trace = {0};
+  struct kc_diag diag = {0};
+  char path[512];
+  if (shared == NULL) return 77;
+  snprintf(path, sizeof path, "%s/traces/azure2023/AzureLLMInferenceTrace_conv.csv", shared);
+  kc_trace_options_default(&options);
+  const enum kc_err err = kc_trace_load(&trace, path, &options, &diag);
+  if (err == KC_ERR_FILE) return 77;
+  if (err != KC_OK) {
+    printf("%s\n", diag.text);
+    return 1;
+  }
+  const bool agree = run_trace(&trace, (uint32_t)trace.count, 30000, true) &&
+                     run_trace(&trace, TRACE_STARVED_ROWS, 1200, false);
+  kc_trace_free(&trace);
+  return agree ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+  struct twin_totals totals = {0};
+  const uint64_t seed = option_u64(argc, argv, "--seed", 0);
+  const uint64_t count = option_u64(argc, argv, "--count", seed != 0 ? 1 : COUNT_DEFAULT);
+  const uint64_t first = seed != 0 ? seed : 1;
+  for (uint64_t s = first; s < first + count; s++) {
+    if (run_seed(s, UINT32_MAX, &totals)) continue;
+    shrink(s);
+    return 1;
+  }
+  printf("%" PRIu64 " random scenarios: the twins agree\n", count);
+  print_totals(&totals);
+  if (seed != 0 || option_u64(argc, argv, "--trace", 1) == 0) return 0;
+  const int status = run_traces();
+  if (status == 77) printf("no Azure trace on this machine: skipped\n");
+  return status == 77 ? 0 : status;
+}

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# The program builds without its tests, installs, and the installed copy finds its models, GPUs and
+# examples with the source tree out of reach.
+# label: ci
+# timeout: 300
+set -eu
+
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+cp -r "$KVCAP_SOURCE" "$scratch/source" 2>/dev/null || true # build folders may change meanwhile
+rm -rf "$scratch/source/build"
+
+quietly() { "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }; }
+quietly cmake -S "$scratch/source" -B "$scratch/build" -G Ninja -DKC_TESTS=OFF -DKC_WARNINGS=ON \
+  -DCMAKE_INSTALL_PREFIX="$scratch/prefix"
+quietly cmake --build "$scratch/build"
+quietly cmake --install "$scratch/build"
+rm -rf "$scratch/source" "$scratch/build" "$scratch/log"
+[ ! -e "$scratch/prefix/share/kvcap/tests" ] || { echo "tests were installed"; exit 1; }
+
+cd /
+kvcap="$scratch/prefix/bin/kvcap"
+"$kvcap" version
+"$kvcap" fit --model llama-3.1-8b --gpu h100 --json | jq --exit-status '.fits == true' >/dev/null
+examples="$scratch/prefix/share/kvcap/scenarios/examples"
+"$kvcap" run "$examples/kimi-k2.6-decode-8xh200.yaml" --json |
+  jq --exit-status '.requests_completed == .requests_total' >/dev/null
+"$kvcap" run "$examples/llama-3.1-8b-h100.yaml" --json |
+  jq --exit-status '.requests_total > 0' >/dev/null # its trace is installed too
+echo "the installed program runs on its own"

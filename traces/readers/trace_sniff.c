@@ -1,0 +1,91 @@
+/* A table of first bytes. People hand over what their download left behind: a git-lfs pointer, a
+ * saved "moved here" page, an archive. Each is named, because "column TIMESTAMP is missing" sends
+ * nobody in the right direction. No memory is owned; nothing is remembered. */
+#include "traces/readers/trace_sniff.h"
+
+#include <string.h>
+
+#include "engine/base/check.h"
+
+struct magic {
+  const char *bytes;
+  size_t count;
+  size_t offset;   /* where they stand */
+  bool any_case;   /* letters match either case, and white space before them is skipped */
+  const char *sentence;
+};
+
+#define MAGIC(text, offset, any_case, sentence) {text, sizeof(text) - 1, offset, any_case, sentence}
+
+static const char html_sentence[] =
+    "an HTML page, not a trace: the download saved an error or redirect page; fetch it again "
+    "(curl needs -L to follow redirects)";
+static const char xml_sentence[] = "an XML document, not a trace; expected CSV with a header line";
+static const char json_sentence[] =
+    "JSON, which no reader of this program takes yet; expected CSV with a header line";
+static const char utf16_sentence[] =
+    "UTF-16 text; save it as UTF-8 (iconv -f UTF-16 -t UTF-8 turns it)";
+
+static const struct magic magics[] = {
+    MAGIC("version https://git-lfs.github.com/spec/", 0, false,
+          "a git-lfs pointer, not the data: run `git lfs pull` in the repository it came from"),
+    MAGIC("<!doctype", 0, true, html_sentence),
+    MAGIC("<html", 0, true, html_sentence),
+    MAGIC("<head", 0, true, html_sentence),
+    MAGIC("<body", 0, true, html_sentence),
+    MAGIC("<?xml", 0, true, xml_sentence),
+    MAGIC("{", 0, true, json_sentence),
+    MAGIC("[", 0, true, json_sentence),
+    MAGIC("\xff\xfe", 0, false, utf16_sentence),
+    MAGIC("\xfe\xff", 0, false, utf16_sentence),
+    MAGIC("\x28\xb5\x2f\xfd", 0, false,
+          "compressed by zstd; unpack it first (zstd -d), or use gzip"),
+    MAGIC("\xfd" "7zXZ", 0, false, "compressed by xz; unpack it first (xz -d), or use gzip"),
+    MAGIC("BZh", 0, false, "compressed by bzip2; unpack it first (bzip2 -d), or use gzip"),
+    MAGIC("PK\x03\x04", 0, false, "a zip archive; unpack it first (unzip)"),
+    MAGIC("PAR1", 0, false, "a Parquet file; export it as CSV first"),
+    MAGIC("ustar", 257, false, "a tar archive; unpack it first (tar -xf)"),
+};
+
+static bool is_white(char c)
+{
+  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static char lower(char c)
+{
+  return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static bool magic_matches(const struct magic *magic, const char *data, size_t bytes)
+{
+  size_t at = magic->offset;
+  KC_ASSERT(magic->count > 0);
+  while (magic->any_case && at < bytes && is_white(data[at])) at++;
+  if (bytes < at || bytes - at < magic->count) return false;
+  for (size_t i = 0; i < magic->count; i++) {
+    const char c = magic->any_case ? lower(data[at + i]) : data[at + i];
+    if (c != magic->bytes[i]) return false;
+  }
+  return true;
+}
+
+const char *kc_trace_sniff(const char *data, size_t bytes)
+{
+  enum { HEAD_BYTES = 512 };
+  KC_ASSERT(data != NULL || bytes == 0);
+  if (bytes >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) { /* byte-order mark of UTF-8 */
+    data += 3;
+    bytes -= 3;
+  }
+  const size_t head = bytes < HEAD_BYTES ? bytes : HEAD_BYTES;
+  for (size_t i = 0; i < sizeof magics / sizeof magics[0]; i++) {
+    if (magic_matches(&magics[i], data, head)) return magics[i].sentence;
+  }
+  return NULL;
+}
+
+bool kc_trace_is_gzip(const char *data, size_t bytes)
+{
+  return bytes >= 2 && memcmp(data, "\x1f\x8b", 2) == 0;
+}
