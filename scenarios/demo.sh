@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root="$PWD"
 bash tests/support/install.sh
 cmake --preset release --log-level=NOTICE >/dev/null
-cmake --build --preset release -- --quiet
+cmake --build --preset release --target kvcap --parallel "$(nproc)" >/dev/null
 
 kvcap="$root/build/release/kvcap"
 kimi="scenarios/examples/kimi-k2.6-decode-8xh200.yaml"

@@ -125,6 +125,16 @@ static enum kc_err read_option(struct command_line *line)
   return store(line, option, value);
 }
 
+static enum kc_err fail_extra(const struct command_line *line, const char *argument, size_t most)
+{
+  if (most == 0) {
+    return kc_fail(line->diag, KC_ERR_USAGE, "unexpected argument \"%.64s\"; this command takes "
+                   "options alone", argument);
+  }
+  return kc_fail(line->diag, KC_ERR_USAGE, "unexpected argument \"%.64s\"; this command takes at "
+                 "most %zu", argument, most);
+}
+
 static enum kc_err check_required_flags(const struct command_line *line)
 {
   for (size_t i = 0; i < line->count; i++) {
@@ -157,8 +167,7 @@ enum kc_err kc_options_read_arguments(const struct kc_option *options, size_t co
       return kc_fail(diag, KC_ERR_USAGE, "%.40s is not an option; options are long (--name), and "
                      "an argument that starts with a dash goes after --", argument);
     } else if (found == positional_max) {
-      return kc_fail(diag, KC_ERR_USAGE, "unexpected argument \"%.64s\"; this command takes at "
-                     "most %zu", argument, positional_max);
+      return fail_extra(&line, argument, positional_max);
     } else {
       positional[found++] = argument;
     }
@@ -197,11 +206,9 @@ static size_t help_left(const struct kc_option *option, char *out, size_t size)
 
 static void help_right(const struct kc_option *option, char *out, size_t size)
 {
-  const bool many = option->type == KC_OPTION_LIST;
   const bool fallback = option->fallback != NULL && option->fallback[0] != '\0';
-  snprintf(out, size, "%s%s%s%s%s%s%s", option->help, many ? "; may be repeated" : "",
-           fallback ? " [" : "", fallback ? option->fallback : "",
-           fallback && option->unit != NULL ? " " : "",
+  snprintf(out, size, "%s%s%s%s%s%s", option->help, fallback ? " [" : "",
+           fallback ? option->fallback : "", fallback && option->unit != NULL ? " " : "",
            fallback && option->unit != NULL ? option->unit : "", fallback ? "]" : "");
 }
 

@@ -1,4 +1,4 @@
-/* The compression of SHA-256 over whole blocks, two ways. Internal to engine/base (and its test). */
+/* The compression of SHA-256 over whole blocks, two ways. Internal to engine/base and its test. */
 #ifndef KC_ENGINE_BASE_DIGEST_BLOCKS_H
 #define KC_ENGINE_BASE_DIGEST_BLOCKS_H
 

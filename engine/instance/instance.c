@@ -1,8 +1,10 @@
 /* One serving instance (see instance.h): the step loop that simulator and engines share.
  *
- *   kc_instance_step
- *     check rows -> form (policy) -> report refusals -> seal -> run (executor)
- *     -> advance the clock -> first tokens -> outcomes
+ *   kc_instance_begin_step
+ *     check rows -> note growth -> form (policy) -> report refusals -> seal -> run (executor)
+ *   requests may arrive
+ *   kc_instance_end_step
+ *     advance the clock -> first tokens -> outcomes
  *
  * Memory: everything comes from the run's arena at kc_instance_init; a step allocates nothing.
  * The request table is borrowed and may grow behind us (closed loops append to it).
@@ -34,9 +36,7 @@ size_t kc_instance_need(const struct kc_instance_config *config)
 {
   const uint32_t slots = config->sched.max_running;
   const size_t needs[] = {kc_batch_need(&config->sched), kc_pool_need(config->pages),
-                          kc_table_need(slots, row_pages(config)),
-                          kc_arena_need(slots, sizeof(uint32_t)),
-                          kc_arena_need(slots, sizeof(bool))};
+                          kc_table_need(slots, row_pages(config))};
   size_t total = 0;
   for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
     if (__builtin_add_overflow(total, needs[i], &total)) return SIZE_MAX;
@@ -52,11 +52,8 @@ static enum kc_err take_memory(struct kc_instance *instance, struct kc_arena *ar
   const uint32_t slots = config->sched.max_running;
   KC_TRY(kc_pool_init(&instance->pool, config->pages, config->seed, arena));
   KC_TRY(kc_table_init(&instance->table, slots, row_pages(config), arena));
-  KC_TRY(kc_batch_init(&instance->batch, &config->sched, &instance->pool, &instance->table,
-                       requests, arena));
-  instance->dirty = kc_arena_take(arena, slots, sizeof *instance->dirty);
-  instance->is_dirty = kc_arena_take(arena, slots, sizeof *instance->is_dirty);
-  return instance->dirty != NULL && instance->is_dirty != NULL ? KC_OK : KC_ERR_MEMORY;
+  return kc_batch_init(&instance->batch, &config->sched, &instance->pool, &instance->table,
+                       requests, arena);
 }
 
 enum kc_err kc_instance_init(struct kc_instance *instance, const struct kc_instance_config *config,
@@ -73,8 +70,11 @@ enum kc_err kc_instance_init(struct kc_instance *instance, const struct kc_insta
                                    .demand_is_final = config->demand_is_final,
                                    .oom_ps = KC_PS_NEVER};
   const enum kc_err err = take_memory(instance, arena, requests);
-  if (err != KC_OK) return kc_fail(diag, err, "the run's tables need more memory than was reserved");
+  if (err != KC_OK) {
+    return kc_fail(diag, err, "the run's tables need more memory than was reserved");
+  }
   instance->pool.paranoid = config->integrity == KC_INTEGRITY_PARANOID;
+  if (config->integrity == KC_INTEGRITY_BATCHED) kc_table_watch(&instance->table, &instance->pool);
   return KC_OK;
 }
 
@@ -88,14 +88,28 @@ static uint64_t final_pages_of(const struct kc_instance *instance, uint32_t requ
   return kc_pages_of(r->input_tokens + output - 1, instance->config.sched.page_size);
 }
 
-static void note_demand(struct kc_instance *instance, kc_ps now_ps)
+static void note_demand(struct kc_instance *instance, kc_ps now_ps, uint32_t request,
+                        uint64_t demand)
 {
-  const struct kc_batch *batch = &instance->batch;
-  const uint64_t demand = instance->demand_is_final ? instance->final_pages : batch->demand_pages;
   if (demand <= instance->pool.page_count || instance->oom_ps != KC_PS_NEVER) return;
   instance->oom_ps = now_ps;
-  instance->oom_request = batch->demand_request;
+  instance->oom_request = request;
   instance->oom_demand_pages = demand;
+}
+
+/* Every decode that needs a page in the step about to be formed has grown by one, whether it will
+ * get that page or not. */
+static void note_growth(struct kc_instance *instance)
+{
+  const struct kc_batch *batch = &instance->batch;
+  const struct kc_list *needy = kc_batch_needy(batch);
+  const uint64_t pages = instance->pool.page_count;
+  if (instance->demand_is_final || instance->oom_ps != KC_PS_NEVER) return;
+  if (batch->demand_pages + needy->count <= pages) return;
+  KC_ASSERT(batch->demand_pages <= pages); /* or it would have been noted before */
+  uint32_t slot = needy->head;
+  for (uint64_t i = batch->demand_pages; i < pages; i++) slot = batch->slot[slot].list_next;
+  note_demand(instance, instance->clock_ps, batch->slot[slot].request, pages + 1);
 }
 
 /* ---- outcomes ---- */
@@ -181,19 +195,11 @@ void kc_instance_arrive(struct kc_instance *instance)
     return;
   }
   instance->final_pages += final_pages_of(instance, request);
-  note_demand(instance, arrival_ps);
+  note_demand(instance, arrival_ps, request,
+              instance->demand_is_final ? instance->final_pages : batch->demand_pages);
 }
 
 /* ---- integrity ---- */
-
-void kc_instance_touch(struct kc_instance *instance, uint32_t slot)
-{
-  KC_ASSERT(slot < instance->config.sched.max_running);
-  if (instance->config.integrity != KC_INTEGRITY_BATCHED || instance->is_dirty[slot]) return;
-  KC_ASSERT(instance->dirty_count < instance->config.sched.max_running);
-  instance->is_dirty[slot] = true;
-  instance->dirty[instance->dirty_count++] = slot;
-}
 
 /* Aborts the request in `slot` if its row names a page that is not its own. */
 static void check_row(struct kc_instance *instance, uint32_t slot)
@@ -203,18 +209,15 @@ static void check_row(struct kc_instance *instance, uint32_t slot)
   end_slot(instance, slot, KC_STATUS_FAILED, KC_REASON_INTEGRITY, 0);
 }
 
+/* Rows that attention is about to read. BATCHED: those with a page whose tag changed behind their
+ * back, which finds what checking every row would. */
 static void check_rows(struct kc_instance *instance)
 {
+  uint32_t slot;
   if (instance->config.integrity == KC_INTEGRITY_PARANOID) {
-    for (uint32_t slot = 0; slot < instance->config.sched.max_running; slot++) {
-      check_row(instance, slot);
-    }
+    for (slot = 0; slot < instance->config.sched.max_running; slot++) check_row(instance, slot);
   }
-  for (uint32_t i = 0; i < instance->dirty_count; i++) {
-    instance->is_dirty[instance->dirty[i]] = false;
-    check_row(instance, instance->dirty[i]);
-  }
-  instance->dirty_count = 0;
+  while (kc_table_next_touched(&instance->table, &slot)) check_row(instance, slot);
 }
 
 /* ---- one step ---- */
@@ -227,9 +230,9 @@ static bool is_fresh(const struct kc_batch *batch, uint32_t slot)
   return s->decode_from == batch->step.index && s->joined_ps == batch->now_ps;
 }
 
-static void report_step(struct kc_instance *instance, kc_ps start_ps,
-                        const struct kc_step_result *result)
+static void describe_step(struct kc_instance *instance)
 {
+  const struct kc_step_result *result = &instance->result;
   const struct kc_batch *batch = &instance->batch;
   const struct kc_aggregates *sum = &batch->step.sum;
   uint32_t steady = sum->decodes;
@@ -243,17 +246,16 @@ static void report_step(struct kc_instance *instance, kc_ps start_ps,
     tokens -= decoding; /* an executor reports a half-computed prompt before its last chunk */
   }
   KC_ASSERT(steady <= sum->decodes && tokens <= sum->logits);
-  const struct kc_step_report report = {
+  instance->report = (struct kc_step_report){
       .index = batch->step.index,
-      .start_ps = start_ps,
-      .end_ps = instance->clock_ps,
+      .start_ps = instance->clock_ps,
+      .end_ps = kc_ps_add(instance->clock_ps, result->duration_ps),
       .steady_decodes = steady,
       .tokens_out = tokens,
       .running = batch->running.count,
       .waiting = kc_batch_waiting(batch),
       .pages_used = instance->pool.page_count - instance->pool.free_count,
       .held_tokens = sum->decode_context + batch->prefill_computed + sum->prefill_tokens};
-  instance->observer.on_step(instance->observer.context, &report);
 }
 
 /* A token came out for a slot whose previous token, if it has one, is not of the last step. */
@@ -305,30 +307,40 @@ static void complete(struct kc_instance *instance, const struct kc_step_result *
   }
 }
 
-enum kc_err kc_instance_step(struct kc_instance *instance, struct kc_diag *diag)
+enum kc_err kc_instance_begin_step(struct kc_instance *instance, struct kc_diag *diag)
 {
   struct kc_batch *batch = &instance->batch;
+  KC_ASSERT(!instance->in_step);
   KC_ASSERT(kc_instance_busy(instance));
   const uint64_t preemptions = batch->preemptions;
   const uint32_t ended = instance->ended;
   check_rows(instance);
   batch->now_ps = instance->clock_ps;
+  note_growth(instance);
   instance->config.policy->form_step(batch);
   report_refusals(instance);
   kc_batch_seal(batch);
-  note_demand(instance, instance->clock_ps);
   if (batch->step.sum.decodes == 0 && batch->step.chunk_count == 0) {
     KC_ASSERT(batch->preemptions > preemptions || instance->ended > ended);
     return KC_OK;
   }
-  struct kc_step_result result = {0};
-  KC_TRY(instance->executor.run(instance->executor.context, &batch->step, &result, diag));
-  KC_ASSERT(result.duration_ps > 0);
-  const kc_ps start_ps = instance->clock_ps;
-  instance->clock_ps = kc_ps_add(start_ps, result.duration_ps);
-  report_step(instance, start_ps, &result);
-  complete(instance, &result);
+  struct kc_step_result *result = &instance->result;
+  *result = (struct kc_step_result){0};
+  KC_TRY(instance->executor.run(instance->executor.context, &batch->step, result, diag));
+  KC_ASSERT(result->duration_ps > 0);
+  describe_step(instance);
+  instance->in_step = true;
   return KC_OK;
+}
+
+void kc_instance_end_step(struct kc_instance *instance)
+{
+  KC_ASSERT(instance->in_step);
+  KC_ASSERT(instance->report.end_ps > instance->clock_ps);
+  instance->in_step = false;
+  instance->clock_ps = instance->report.end_ps;
+  instance->observer.on_step(instance->observer.context, &instance->report);
+  complete(instance, &instance->result);
 }
 
 enum kc_err kc_instance_finish(struct kc_instance *instance, struct kc_diag *diag)

@@ -2,8 +2,10 @@
  *
  *   arrivals -> [waiting cursor] -> policy -> batch -> step -> executor -> outcomes -> observer
  *
- * kc_instance_step() is the only step loop in the program; the simulator, the CPU engine and the
- * CUDA engine differ in the executor alone.
+ * kc_instance_begin_step() and kc_instance_end_step() are the only step loop in the program; the
+ * simulator, the CPU engine and the CUDA engine differ in the executor alone. A step has two halves
+ * because requests arrive while it runs: they are announced in between, so that everything happens,
+ * and is reported, in the order of time.
  */
 #ifndef KC_ENGINE_INSTANCE_INSTANCE_H
 #define KC_ENGINE_INSTANCE_INSTANCE_H
@@ -70,19 +72,20 @@ struct kc_instance {
   struct kc_table table;
   struct kc_executor executor;
   struct kc_observer observer;
-  kc_ps clock_ps;          /* end of the last step, or the time of the arrival that ended idleness */
+  kc_ps clock_ps;          /* end of the last step, or the arrival that ended idleness */
   /* First instant at which the KV of the requests offered so far, in whole pages, exceeded the
    * pool. Open loop: to the length that each has reached. With `demand_is_final` (closed loop): to
-   * the length that each will reach. */
+   * the length that each will reach. Of several requests that arrive or grow at that instant, one
+   * tips it: they are counted one by one, in the order of arrival or of the batch. */
   bool demand_is_final;
   uint64_t final_pages;    /* of the requests offered and not yet ended, to their final length */
   kc_ps oom_ps;            /* KC_PS_NEVER = has not happened */
   uint32_t oom_request;    /* the one that tipped it */
-  uint64_t oom_demand_pages;
+  uint64_t oom_demand_pages; /* with it */
+  bool in_step;            /* between begin and end of a step */
+  struct kc_step_report report;  /* of that step; report.end_ps is when it ends */
+  struct kc_step_result result;  /* of that step */
   uint32_t ended;          /* outcomes reported so far */
-  uint32_t *dirty;         /* [max_running] rows to check before the next step */
-  uint32_t dirty_count;
-  bool *is_dirty;          /* [max_running] */
 };
 
 size_t kc_instance_need(const struct kc_instance_config *config);
@@ -98,16 +101,17 @@ enum kc_err kc_instance_init(struct kc_instance *instance, const struct kc_insta
  * the previous one. Moves the clock forward when the instance is idle. */
 void kc_instance_arrive(struct kc_instance *instance);
 
-/* A page that this row names changed its tag behind the row's back: check it before the next step
- * (integrity batched; paranoid checks every row anyway, off checks none). */
-void kc_instance_touch(struct kc_instance *instance, uint32_t slot);
-
 /* True when there is anything to run. */
 bool kc_instance_busy(const struct kc_instance *instance);
 
-/* Forms and runs one step; reports outcomes. Needs kc_instance_busy(). A step that only preempted or
- * refused runs nothing and takes no time; the next one makes progress. */
-enum kc_err kc_instance_step(struct kc_instance *instance, struct kc_diag *diag);
+/* Forms one step at the clock, has the executor run it, and reports what was refused. Afterwards
+ * `in_step` is true and the step ends at report.end_ps; until then requests may arrive. A step that
+ * only preempted or refused runs nothing and takes no time: `in_step` is false, and the next one
+ * makes progress. Needs kc_instance_busy() and no step under way. */
+enum kc_err kc_instance_begin_step(struct kc_instance *instance, struct kc_diag *diag);
+
+/* Moves the clock to the end of the step under way and reports what came of it. */
+void kc_instance_end_step(struct kc_instance *instance);
 
 /* End of run: nothing runs, pool balanced, scrubbed. */
 enum kc_err kc_instance_finish(struct kc_instance *instance, struct kc_diag *diag);

@@ -215,8 +215,8 @@ enum kc_err kc_pool_release_quarantined(struct kc_pool *pool, struct kc_page qua
 
 /* Checks one table entry: KC_OK, KC_ERR_TAG_RANGE, KC_ERR_TAG_STALE, KC_ERR_TAG_OWNER;
  * KC_ERR_RECORD when the mismatch comes from a damaged record, and KC_ERR_ROLLBACK when the record
- * is behind the pair by exactly what the sum of generations lacks. This is the check that the engine
- * runs on the device for every entry (there on tags alone). Reports through the hook. */
+ * is behind the pair by exactly what the sum of generations lacks. This is the check that the
+ * engine runs on the device for every entry (there on tags alone). Reports through the hook. */
 enum kc_err kc_pool_check(struct kc_pool *pool, struct kc_page page, uint32_t owner);
 
 /* The same, and always verifies the checksum, whatever the mode. */

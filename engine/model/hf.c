@@ -105,14 +105,6 @@ static struct place find_key(const struct kc_hf *hf, const char *scope, const ch
   return (struct place){0, 0};
 }
 
-/* Control characters of the file must not reach a terminal. */
-static void make_printable(char *text)
-{
-  for (char *c = text; *c != '\0'; c++) {
-    if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
-  }
-}
-
 enum kc_err kc_hf_fail(struct kc_hf *hf, const char *key, const char *format, ...)
 {
   KC_ASSERT(format != NULL);
@@ -132,7 +124,6 @@ enum kc_err kc_hf_fail(struct kc_hf *hf, const char *key, const char *format, ..
   const int length = vsnprintf(text + used, sizeof text - used, format, arguments);
   va_end(arguments);
   KC_ASSERT(length >= 0);
-  make_printable(text);
   hf->err = kc_fail_at(hf->diag, KC_ERR_INPUT, hf->path, place.line, place.column, "%s", text);
   return hf->err;
 }

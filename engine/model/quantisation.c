@@ -20,6 +20,8 @@
 
 #include "engine/base/check.h"
 
+enum { PARTS_MAX = 16 };
+
 static const char METHODS[] = "fp8, compressed-tensors, mxfp4, modelopt, gptq, awq";
 
 static const char *text_of(const json_t *object, const char *key)
@@ -150,15 +152,19 @@ static bool translate_regex(const char *source, char out[KC_EXEMPT_REGEX_BYTES +
   return true;
 }
 
+/* Refuses one entry more than `max`; the ceilings keep the matching of a hostile list short. */
+static bool has_room(struct kc_hf *hf, size_t count, size_t max, const char *what)
+{
+  KC_ASSERT(count <= max);
+  if (count < max) return true;
+  (void)kc_hf_fail(hf, "quantization_config", "exempts modules by more than %zu %s", max, what);
+  return false;
+}
+
 static void add_regex(struct kc_quantisation *quantisation, struct kc_hf *hf, const char *source)
 {
   char pattern[KC_EXEMPT_REGEX_BYTES + 8];
-  KC_ASSERT(quantisation->regex_count <= KC_EXEMPT_REGEX_MAX);
-  if (quantisation->regex_count == KC_EXEMPT_REGEX_MAX) {
-    (void)kc_hf_fail(hf, "quantization_config", "exempts modules by more than %d expressions",
-                     (int)KC_EXEMPT_REGEX_MAX);
-    return;
-  }
+  if (!has_room(hf, quantisation->regex_count, KC_EXEMPT_PATTERNS_MAX, "expressions")) return;
   regex_t *regex = &quantisation->regex[quantisation->regex_count];
   if (!translate_regex(source, pattern) || regcomp(regex, pattern, REG_EXTENDED | REG_NOSUB) != 0) {
     (void)kc_hf_fail(hf, "quantization_config",
@@ -170,27 +176,34 @@ static void add_regex(struct kc_quantisation *quantisation, struct kc_hf *hf, co
   quantisation->regex_count++;
 }
 
+static void add_exempt(struct kc_quantisation *quantisation, struct kc_hf *hf, const char *entry)
+{
+  struct kc_quantisation *q = quantisation;
+  if (entry == NULL) {
+    (void)kc_hf_fail(hf, "quantization_config", "exempts something that is not a module name");
+  } else if (strncmp(entry, "re:", 3) == 0) {
+    add_regex(q, hf, entry + 3);
+  } else if (strchr(entry, '*') != NULL) {
+    if (has_room(hf, q->glob_count, KC_EXEMPT_PATTERNS_MAX, "names with '*'")) {
+      q->glob[q->glob_count++] = entry;
+    }
+  } else if (has_room(hf, q->name_count, KC_EXEMPT_NAMES_MAX, "names")) {
+    q->name[q->name_count++] = entry;
+  }
+}
+
 static void read_exempt(struct kc_quantisation *quantisation, struct kc_hf *hf,
                         const json_t *config)
 {
   static const char *const keys[] = {"modules_to_not_convert", "ignore", "exclude_modules"};
-  for (size_t i = 0; i < sizeof keys / sizeof *keys && quantisation->exempt == NULL; i++) {
-    const json_t *list = json_object_get(config, keys[i]);
-    if (json_is_array(list)) quantisation->exempt = list;
+  const json_t *list = NULL;
+  KC_ASSERT(quantisation->name_count == 0);
+  for (size_t i = 0; i < sizeof keys / sizeof *keys && list == NULL; i++) {
+    const json_t *value = json_object_get(config, keys[i]);
+    if (json_is_array(value)) list = value;
   }
-  const size_t count = json_array_size(quantisation->exempt);
-  if (count > KC_EXEMPT_MAX) {
-    (void)kc_hf_fail(hf, "quantization_config", "exempts %zu modules, more than the %d allowed",
-                     count, (int)KC_EXEMPT_MAX);
-    return;
-  }
-  for (size_t i = 0; i < count && hf->err == KC_OK; i++) {
-    const char *entry = json_string_value(json_array_get(quantisation->exempt, i));
-    if (entry == NULL) {
-      (void)kc_hf_fail(hf, "quantization_config", "exempts something that is not a module name");
-    } else if (strncmp(entry, "re:", 3) == 0) {
-      add_regex(quantisation, hf, entry + 3);
-    }
+  for (size_t i = 0; i < json_array_size(list) && hf->err == KC_OK; i++) {
+    add_exempt(quantisation, hf, json_string_value(json_array_get(list, i)));
   }
 }
 
@@ -198,7 +211,8 @@ void kc_quantisation_init(struct kc_quantisation *quantisation, struct kc_hf *hf
 {
   KC_ASSERT(hf->root != NULL);
   KC_ASSERT(hf->object != NULL);
-  *quantisation = (struct kc_quantisation){.format = KC_WEIGHT_DEFAULT};
+  memset(quantisation, 0, sizeof *quantisation);
+  quantisation->format = KC_WEIGHT_DEFAULT;
   const json_t *config = json_object_get(hf->object, "quantization_config");
   if (!json_is_object(config)) config = json_object_get(hf->root, "quantization_config");
   if (config == NULL || json_is_null(config)) return;
@@ -213,56 +227,78 @@ void kc_quantisation_init(struct kc_quantisation *quantisation, struct kc_hf *hf
 
 void kc_quantisation_deinit(struct kc_quantisation *quantisation)
 {
-  KC_ASSERT(quantisation->regex_count <= KC_EXEMPT_REGEX_MAX);
+  KC_ASSERT(quantisation->regex_count <= KC_EXEMPT_PATTERNS_MAX);
   for (size_t i = 0; i < quantisation->regex_count; i++) regfree(&quantisation->regex[i]);
   quantisation->regex_count = 0;
 }
 
-/* True when `pattern` covers the start of `name` up to the end of a dotted part. '*' matches any
- * run; the latest star alone needs to be retried, so this is O(pattern x name). */
-static bool matches_here(const char *pattern, const char *name)
+/* Where the dotted parts of a module's name begin. */
+struct parts {
+  size_t count;
+  const char *start[PARTS_MAX];
+};
+
+static struct parts split_parts(const char *module)
+{
+  struct parts parts = {.count = 1, .start = {module}};
+  for (const char *c = module; *c != '\0'; c++) {
+    if (*c == '.' && parts.count < PARTS_MAX) parts.start[parts.count++] = c + 1;
+  }
+  KC_ASSERT(parts.count < PARTS_MAX); /* names are made by build.c, a dozen parts at most */
+  return parts;
+}
+
+/* True when `name` is a run of whole parts, from the one that starts at `at`. */
+static bool name_covers(const char *name, const char *at)
+{
+  if (*name == '\0') return false;
+  while (*name != '\0' && *name == *at) {
+    name++;
+    at++;
+  }
+  return *name == '\0' && (*at == '\0' || *at == '.');
+}
+
+/* The same for a name with '*', which stands for any run. Only the latest star needs to be retried,
+ * so this is O(pattern x name). */
+static bool glob_covers(const char *pattern, const char *at)
 {
   const char *star = NULL; /* just after the latest '*' */
   const char *retry = NULL;
   for (;;) {
     if (*pattern == '*') {
       star = ++pattern;
-      retry = name;
+      retry = at;
       continue;
     }
-    if (*pattern == '\0' && (*name == '\0' || *name == '.')) return true;
-    if (*pattern != '\0' && *pattern == *name) {
+    if (*pattern == '\0' && (*at == '\0' || *at == '.')) return true;
+    if (*pattern != '\0' && *pattern == *at) {
       pattern++;
-      name++;
+      at++;
       continue;
     }
     if (star == NULL || *retry == '\0') return false;
     pattern = star;
-    name = ++retry;
+    at = ++retry;
   }
-}
-
-static bool matches_parts(const char *pattern, const char *module)
-{
-  if (*pattern == '\0') return false;
-  for (const char *part = module; part != NULL; part = strchr(part, '.')) {
-    if (*part == '.') part++;
-    if ((*pattern == *part || *pattern == '*') && matches_here(pattern, part)) return true;
-  }
-  return false;
 }
 
 bool kc_quantisation_exempts(const struct kc_quantisation *quantisation, const char *module)
 {
-  KC_ASSERT(module != NULL);
-  KC_ASSERT(quantisation->regex_count <= KC_EXEMPT_REGEX_MAX);
+  const struct parts parts = split_parts(module);
+  KC_ASSERT(quantisation->regex_count <= KC_EXEMPT_PATTERNS_MAX);
+  KC_ASSERT(quantisation->name_count <= KC_EXEMPT_NAMES_MAX);
   for (size_t i = 0; i < quantisation->regex_count; i++) {
     if (regexec(&quantisation->regex[i], module, 0, NULL, 0) == 0) return true;
   }
-  const size_t count = json_array_size(quantisation->exempt);
-  for (size_t i = 0; i < count; i++) {
-    const char *entry = json_string_value(json_array_get(quantisation->exempt, i));
-    if (entry != NULL && strncmp(entry, "re:", 3) != 0 && matches_parts(entry, module)) return true;
+  for (size_t part = 0; part < parts.count; part++) {
+    const char *at = parts.start[part];
+    for (size_t i = 0; i < quantisation->name_count; i++) {
+      if (name_covers(quantisation->name[i], at)) return true;
+    }
+    for (size_t i = 0; i < quantisation->glob_count; i++) {
+      if (glob_covers(quantisation->glob[i], at)) return true;
+    }
   }
   return false;
 }

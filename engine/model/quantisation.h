@@ -13,14 +13,23 @@
 #include "engine/model/hf.h"
 #include "kernels/formats/format.h"
 
-enum { KC_EXEMPT_MAX = 4096, KC_EXEMPT_REGEX_MAX = 64, KC_EXEMPT_REGEX_BYTES = 200 };
+enum {
+  KC_EXEMPT_NAMES_MAX = 4096,  /* plain module names */
+  KC_EXEMPT_PATTERNS_MAX = 64, /* names with '*', and regular expressions, each */
+  KC_EXEMPT_REGEX_BYTES = 200  /* longest expression */
+};
 
+/* The modules that a checkpoint leaves alone, sorted by how they are matched. Texts are borrowed
+ * from the document; compiled expressions are owned. */
 struct kc_quantisation {
   enum kc_weight_format format; /* DEFAULT = the checkpoint is not quantised */
   bool experts_only;            /* mxfp4 touches nothing but routed experts */
-  const json_t *exempt;         /* list of module names, borrowed from the document; may be NULL */
-  size_t regex_count;           /* entries "re:..." of that list, compiled, in its order */
-  regex_t regex[KC_EXEMPT_REGEX_MAX];
+  size_t name_count;
+  const char *name[KC_EXEMPT_NAMES_MAX];
+  size_t glob_count;
+  const char *glob[KC_EXEMPT_PATTERNS_MAX];
+  size_t regex_count;
+  regex_t regex[KC_EXEMPT_PATTERNS_MAX];
 };
 
 /* Reads root or text_config "quantization_config" (the text model's wins). Faults go to hf->err;

@@ -105,7 +105,6 @@ bool kc_batch_arrive(struct kc_batch *batch)
   }
   batch->demand_pages += kc_pages_of(batch->requests[request].input_tokens,
                                      batch->config.page_size);
-  batch->demand_request = request;
   return true;
 }
 
@@ -250,7 +249,10 @@ static void note_chunk(struct kc_batch *batch, uint32_t slot, uint32_t tokens)
   KC_ASSERT(tokens > 0 && tokens <= s->known - s->computed);
   KC_ASSERT(batch->step.chunk_count < batch->config.max_running);
   batch->chunk[batch->step.chunk_count++] = (struct kc_chunk){
-      .slot = slot, .start = s->computed, .count = tokens, .last = s->computed + tokens == s->known};
+      .slot = slot,
+      .start = s->computed,
+      .count = tokens,
+      .last = s->computed + tokens == s->known};
   batch->step.composition_changed = true;
 }
 
@@ -310,7 +312,6 @@ bool kc_batch_grant_decode(struct kc_batch *batch, uint32_t slot)
   KC_ASSERT(grown);
   note_grant(batch, slot, 1);
   batch->demand_pages++;
-  batch->demand_request = batch->slot[slot].request;
   return true;
 }
 
@@ -370,8 +371,7 @@ void kc_batch_preempt(struct kc_batch *batch, uint32_t slot)
   }
   const uint64_t held = slot_demand(batch, slot);
   const uint64_t wanted = kc_pages_of(kc_batch_known(batch, &waiting), batch->config.page_size);
-  if (wanted > held) batch->demand_request = waiting.request; /* the page it could not get */
-  batch->demand_pages += wanted - held;
+  batch->demand_pages += wanted - held; /* the page it could not get */
   const enum kc_err err = close_slot(batch, slot);
   KC_ASSERT(err == KC_OK); /* rows are checked before a step is formed */
   KC_ASSERT(batch->requeue_count < batch->config.max_running);

@@ -108,8 +108,8 @@ struct kc_batch {
   uint32_t refusal_count;
 
   uint64_t demand_pages;             /* whole pages of all offered requests, to the length that
-                                        each has reached */
-  uint32_t demand_request;           /* the request whose growth or arrival raised it last */
+                                        each has reached; the growth of the step being formed is
+                                        in it once the step is formed */
   uint64_t preemptions;
 };
 

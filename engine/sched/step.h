@@ -42,7 +42,7 @@ static inline uint32_t kc_request_output(const struct kc_request *request, uint6
 struct kc_join {
   uint32_t slot;
   uint32_t request;    /* index in the request table */
-  uint32_t known;      /* tokens whose KV must exist before the next token: prompt + outputs so far */
+  uint32_t known;      /* tokens whose KV must exist before the next one: prompt + outputs */
   uint32_t outputs;    /* outputs produced before (> 0 after a preemption) */
   bool kv_in_place;    /* decode role: all but the last known token already have KV */
 };

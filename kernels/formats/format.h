@@ -18,7 +18,7 @@
  *   bf16             2 per element
  *   fp8-e4m3         1 per element, per-tensor scale, not stored per token
  *   fp8-g128         1 per element + one FP32 scale per 128; in MLA the rope part stays BF16:
- *                    512 + 4*4 + 64*2 = 656 bytes (DSA layout, facts/serving.md 2.1)
+ *                    512 + 4*4 + 64*2 = 656 bytes (SGLang's and vLLM's layout for FlashMLA)
  *   int8             1 per element + one FP16 scale per head vector
  *   fp4              1/2 per element + one scale byte per 16
  */
@@ -66,7 +66,8 @@ uint64_t kc_kv_bytes(enum kc_kv_format format, uint64_t width);
 /* Weight-only formats (int4) compute in BF16. */
 enum kc_math kc_weight_math(enum kc_weight_format format);
 
-/* Names as in scenarios and on the command line ("int4-g32"); parse returns false if unknown. */
+/* Names as in scenarios and on the command line ("int4-g32"; DEFAULT is "checkpoint"); parse returns
+ * false if unknown and then leaves *out alone. */
 const char *kc_weight_format_name(enum kc_weight_format format);
 bool kc_weight_format_parse(const char *name, enum kc_weight_format *out);
 const char *kc_kv_format_name(enum kc_kv_format format);

@@ -16,7 +16,8 @@ metrics = "ttft tpot itl e2e"
 do for [m = 1:4] { low[m] = 1e300; high[m] = 0 }
 index(metric) = metric eq "ttft" ? 1 : metric eq "tpot" ? 2 : metric eq "itl" ? 3 : \
                 metric eq "e2e" ? 4 : 0
-widen(m, ms) = m == 0 ? 0 : (low[m] = ms < low[m] ? ms : low[m], high[m] = ms > high[m] ? ms : high[m])
+widen(m, ms) = m == 0 ? 0 : \
+               (low[m] = ms < low[m] ? ms : low[m], high[m] = ms > high[m] ? ms : high[m])
 stats ARG1 using (names[int(column("series")) + 1] = strcol("label"), \
                   widen(index(strcol("metric")), column("latency_ms")), column("series")) \
       name "SERIES" nooutput
@@ -41,7 +42,8 @@ array colours[8] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69
                     "#8C6D00"]
 colour(i) = colours[(i - 1) % 8 + 1]
 dashes(i) = (i - 1) / 8 + 1
-of(i, m, value) = int(column("series")) == i - 1 && strcol("metric") eq word(metrics, m) ? value : NaN
+of(i, m, value) = int(column("series")) == i - 1 && strcol("metric") eq word(metrics, m) \
+                  ? value : NaN
 
 # A step of 1, 2 or 5 times a power of ten that gives at most five tics.
 power(most) = 10 ** floor(log10(most / 4.0))

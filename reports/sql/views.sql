@@ -24,8 +24,8 @@ SELECT chosen.series AS series, run.id AS run_id,
          ', ', ' · '), ',', ' · '), '"', ''''), char(10), ' '), char(13), ' ') AS label
 FROM chosen JOIN run ON run.id = chosen.run_id;
 
--- The memory bill of the fullest GPU as parts of a stacked bar: [low_gib, high_gib) each. The KV pool
--- appears in two parts: what was in use at the peak, and what never was.
+-- The memory bill of the fullest GPU as parts of a stacked bar: [low_gib, high_gib) each. The KV
+-- pool appears in two parts: what was in use at the peak, and what never was.
 CREATE TEMP VIEW IF NOT EXISTS report_memory AS
 WITH bill AS (
   SELECT series, label, memory_bytes, weights_bytes, kv_budget_bytes, other_bytes, reserve_bytes,
@@ -48,8 +48,8 @@ FROM part
 WINDOW upward AS (PARTITION BY series ORDER BY place)
 ORDER BY series, place;
 
--- State over virtual time; at most a few thousand instants a run. A run in which nothing ran has one
--- instant, so that it keeps its place in the legend.
+-- State over virtual time; at most a few thousand instants a run. A run in which nothing ran has
+-- one instant, so that it keeps its place in the legend.
 CREATE TEMP VIEW IF NOT EXISTS report_timeline AS
 SELECT series, label, time_ps / 1e12 AS time_s, running, waiting, pages_used,
        100.0 * pages_used / run.pages AS kv_used_percent, held_tokens
@@ -62,8 +62,8 @@ WHERE NOT EXISTS (SELECT 1 FROM timeline WHERE timeline.run_id = chosen_label.ru
 ORDER BY series, time_s;
 
 -- Distributions: the share of requests (of gaps, for ITL) with at most this latency. One row for
--- each bucket that carries the share past another 0.2 %, and the starting point at 0 %. A run without
--- any latency has one row of metric "none", so that it keeps its place in the legend.
+-- each bucket that carries the share past another 0.2 %, and the starting point at 0 %. A run
+-- without any latency has one row of metric "none", so that it keeps its place in the legend.
 CREATE TEMP VIEW IF NOT EXISTS report_latency AS
 WITH running_sum AS (
   SELECT series, label, metric, low_ps, high_ps - 1 AS last_ps,

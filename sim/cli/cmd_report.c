@@ -3,9 +3,9 @@
  *   database --views (reports/sql/views.sql)--> OUT/NAME.csv --gnuplot (reports/plots/NAME.gp)-->
  *   OUT/NAME.svg, OUT/NAME.png
  *
- * The figures read nothing but the CSV files, and those nothing but the database. gnuplot is started
- * directly, without a shell, and paths never begin with a character that gnuplot would take for a
- * pipe. Data only: which file was written goes to stdout, everything else to stderr.
+ * The figures read nothing but the CSV files, and those nothing but the database. gnuplot is
+ * started directly, without a shell, and paths never begin with a character that it would take for
+ * a pipe. The names of the files written go to stdout, everything else to stderr.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -54,8 +54,9 @@ static const struct kc_option report_options[] = {
 static const struct kc_cli_usage report_usage = {
   .name = "report",
   .synopsis = "[DATABASE] [options]",
-  .about = "Draws stored runs: memory by kind, running and waiting requests and KV pages over time,\n"
-           "and the latency distributions. Writes the data behind every figure as CSV beside it.",
+  .about = "Draws stored runs: memory by kind, running and waiting requests and KV pages over\n"
+           "time, and the latency distributions. Writes the data behind every figure as CSV beside "
+           "it.",
   .options = report_options,
   .option_count = sizeof report_options / sizeof report_options[0],
   .positional_max = 1,
@@ -100,7 +101,7 @@ static enum kc_err fail_long(const char *path, struct kc_diag *diag)
                     PATH_BYTES - 1);
 }
 
-/* The first of $KVCAP_DATA, the share folder and the source tree that holds reports/sql/views.sql. */
+/* The first of $KVCAP_DATA, the share folder and the source tree that has reports/sql/views.sql. */
 static enum kc_err find_folder(char out[PATH_BYTES], struct kc_diag *diag)
 {
   const char *data = getenv("KVCAP_DATA");
@@ -112,8 +113,8 @@ static enum kc_err find_folder(char out[PATH_BYTES], struct kc_diag *diag)
     if (kc_file_exists(views) && join(out, root[i], "reports", "")) return KC_OK;
   }
   return kc_fail(diag, KC_ERR_FILE,
-                 "the folder reports/ is not there; looked in $KVCAP_DATA%s%s%s, %s and %s; install "
-                 "kvcap again or set KVCAP_DATA", data == NULL ? " (not set)" : " (",
+                 "the folder reports/ is not there; looked in $KVCAP_DATA%s%s%s, %s and %s; "
+                 "install kvcap again or set KVCAP_DATA", data == NULL ? " (not set)" : " (",
                  data == NULL ? "" : data, data == NULL ? "" : ")", KVCAP_SHARE_DIR,
                  KVCAP_SOURCE_DIR);
 }
@@ -205,8 +206,8 @@ static enum kc_err choose(struct report *report, struct kc_diag *diag)
 
 /* ---- gnuplot ---- */
 
-/* Our environment with `locale` ("LC_ALL=C.UTF-8") in place of the user's, so that numbers are written the
- * same everywhere. Heap array of borrowed strings; NULL when memory ran out. */
+/* Our environment with `locale` ("LC_ALL=...") in place of the user's, so that numbers are written
+ * the same everywhere. Heap array of borrowed strings; NULL when memory ran out. */
 static char **plain_environment(char *locale)
 {
   size_t count = 0, kept = 0;
@@ -220,8 +221,8 @@ static char **plain_environment(char *locale)
   return copy;
 }
 
-/* Starts gnuplot with input and output on /dev/null and waits. Returns its exit status, 128 + signal,
- * or -errno when it could not be started. */
+/* Starts gnuplot with input and output on /dev/null and waits. Returns its exit status,
+ * 128 + signal, or -errno when it could not be started. */
 static int run_gnuplot(char *script, char *data, char *figure)
 {
   char program[] = "gnuplot", no_rc[] = "-d", call[] = "-c", locale[] = "LC_ALL=C.UTF-8";

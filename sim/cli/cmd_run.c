@@ -1,5 +1,6 @@
-/* kvcap run: one scenario from file to answer. Reads arguments, lets sim/scenario do the work, hands
- * the result to the store and to a printer (run_print.c for people, run_json.c for programs). */
+/* kvcap run: one scenario from file to answer. Reads arguments, lets sim/scenario do the work, and
+ * hands the result to the store and to a printer (run_print.c for people, run_json.c for programs).
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static const struct kc_option options[] = {
      .size = sizeof(((struct arguments *)0)->format), .set_offset = FIELD(format_given),
      .values = "NAME", .help = "Insist on a trace format (azure, vidur) instead of detecting it."},
     {.key = "set", .type = KC_OPTION_LIST, .offset = FIELD(sets), .values = "KEY=VALUE",
-     .help = "Override a key of the scenario, for example pools.decode.kv.format=bf16; repeatable."},
+     .help = "Override a scenario key, for example pools.decode.kv.format=bf16; repeatable."},
     {.key = "db", .type = KC_OPTION_TEXT, .offset = FIELD(database),
      .size = sizeof(((struct arguments *)0)->database), .set_offset = FIELD(database_given),
      .values = "FILE", .bare = "kvcap.db",
@@ -51,8 +52,8 @@ static const struct kc_option options[] = {
 static const struct kc_cli_usage usage = {
     .name = "run",
     .synopsis = "SCENARIO [options]",
-    .about = "Replays the scenario's workload and reports what fits, how many requests run at once,\n"
-             "when memory runs out, latencies and cost.",
+    .about = "Replays the scenario's workload and reports what fits, how many requests run at\n"
+             "once, when memory runs out, latencies and cost.",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .positional_min = 1,
@@ -161,11 +162,12 @@ static void fill_host(struct kc_host_facts *host, char started[32], struct utsna
   strftime(started, 32, "%Y-%m-%dT%H:%M:%SZ", &utc);
   getrusage(RUSAGE_SELF, &use);
   if (uname(machine) != 0) memset(machine, 0, sizeof *machine);
+  const double rate = host_seconds > 0 ? (double)steps / host_seconds : 0;
   *host = (struct kc_host_facts){.commit = "",
                                  .started_utc = started,
                                  .machine = machine->machine,
                                  .host_seconds = host_seconds,
-                                 .events_per_s = host_seconds > 0 ? (double)steps / host_seconds : 0,
+                                 .events_per_s = rate,
                                  .rss_bytes = (uint64_t)use.ru_maxrss * 1024};
 }
 
@@ -256,8 +258,11 @@ int kc_cmd_run(int argc, char **argv)
   struct kc_scenario *scenario = calloc(1, sizeof *scenario);
   int status = 8;
   if (problems != NULL && scenario != NULL) {
-    if (load_scenario(scenario, path[0], &a, problems) != KC_OK) status = kc_cli_fail_list(problems);
-    else status = a.show ? show(scenario) : run_scenario(scenario, &a);
+    if (load_scenario(scenario, path[0], &a, problems) != KC_OK) {
+      status = kc_cli_fail_list(problems);
+    } else {
+      status = a.show ? show(scenario) : run_scenario(scenario, &a);
+    }
   }
   free(problems);
   free(scenario);

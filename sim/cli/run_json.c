@@ -1,5 +1,5 @@
-/* The JSON document of `kvcap run`: schema 1. Times in milliseconds, exact to a picosecond; null where
- * a figure does not exist (no request, no price) or is not known. */
+/* The JSON document of `kvcap run`: schema 1. Times in milliseconds, exact to a picosecond; null
+ * where a figure does not exist (no request, no price) or is not known. */
 #include "sim/cli/run_output.h"
 
 enum { RUN_SCHEMA = 1 };

@@ -11,8 +11,8 @@
  * result_sha256 covers, as little-endian 64-bit words: a version word; six words per outcome in the
  * order in which they ended (request; status | reason << 8 | preemptions << 32; outputs;
  * first_token_ps; end_ps; resident_ps); then the totals and the non-empty buckets of the ITL
- * histogram. It is the same whether rows are kept or not. kc_canonical_* below are the one place that
- * knows this layout.
+ * histogram. It is the same whether rows are kept or not. kc_canonical_* below are the one place
+ * that knows this layout.
  */
 #ifndef KC_SIM_METRICS_METRICS_H
 #define KC_SIM_METRICS_METRICS_H

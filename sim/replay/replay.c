@@ -1,11 +1,11 @@
 /* Replays a request table through one instance in virtual time (see replay.h).
  *
- *   event queue:  ARRIVAL  the next request of the table    (one at a time: the table is a stream)
- *                 STEP     the instance is ready to run
+ *   event queue:  ARRIVAL     the next request of the table (one at a time: the table is a stream)
+ *                 COMPLETION  the step under way ends
+ *                 STEP        the instance is ready to run
  *
- * The instance runs ahead on its own while nothing else is due: a step starts at its clock, and only
- * events at or before that instant can matter to it. So the queue is touched once per arrival, not
- * once per step.
+ * The instance runs ahead on its own while nothing else is due up to the end of the step under way.
+ * So the queue is touched a few times per arrival, not once per step.
  *
  * Closed loop: an outcome makes the client offer its next request at that very instant; the request
  * is written to the table and scheduled from inside the step that ended the former one.
@@ -14,7 +14,8 @@
 
 #include "sim/events/events.h"
 
-enum { EVENT_ARRIVAL = 1, EVENT_STEP = 2, QUEUE_CAPACITY = 8, POLL_STEPS = 4096 };
+enum { EVENT_ARRIVAL = 1, EVENT_STEP = 2, EVENT_COMPLETION = 3, QUEUE_CAPACITY = 8,
+       POLL_STEPS = 4096 };
 
 struct replay {
   const struct kc_replay_config *config;
@@ -104,7 +105,8 @@ static enum kc_err schedule_arrival(struct replay *replay)
 
 static enum kc_err schedule_step(struct replay *replay)
 {
-  if (replay->step_scheduled || !kc_instance_busy(&replay->instance)) return KC_OK;
+  if (replay->step_scheduled || replay->instance.in_step) return KC_OK;
+  if (!kc_instance_busy(&replay->instance)) return KC_OK;
   replay->step_scheduled = true;
   return kc_events_push(replay->queue, replay->instance.clock_ps, KC_BAND_STEP, EVENT_STEP, 0);
 }
@@ -124,6 +126,25 @@ static bool interrupted(const struct kc_replay_config *config)
   return config->interrupted != NULL && config->interrupted(config->interrupted_context);
 }
 
+/* What the recorder answered to the outcomes so far. */
+static enum kc_err recorder_failure(const struct replay *replay, struct kc_diag *diag)
+{
+  if (replay->metrics->failure == KC_OK) return KC_OK;
+  if (diag != NULL) *diag = replay->metrics->failure_diag;
+  return replay->metrics->failure;
+}
+
+static enum kc_err end_step(struct replay *replay, struct kc_diag *diag)
+{
+  kc_instance_end_step(&replay->instance);
+  KC_TRY(schedule_arrival(replay)); /* a closed loop may have offered something */
+  KC_TRY(recorder_failure(replay, diag));
+  if (replay->metrics->total.steps % POLL_STEPS == 0 && interrupted(replay->config)) {
+    return kc_fail(diag, KC_ERR_INTERRUPTED, "interrupted; nothing of this run was kept");
+  }
+  return KC_OK;
+}
+
 static enum kc_err handle_step(struct replay *replay, struct kc_diag *diag)
 {
   struct kc_instance *instance = &replay->instance;
@@ -131,16 +152,15 @@ static enum kc_err handle_step(struct replay *replay, struct kc_diag *diag)
   replay->step_scheduled = false;
   do {
     KC_ASSERT(kc_instance_busy(instance));
-    KC_TRY(kc_instance_step(instance, diag));
-    KC_TRY(schedule_arrival(replay)); /* a closed loop may have offered something */
-    if (replay->metrics->total.steps % POLL_STEPS == 0 && interrupted(replay->config)) {
-      return kc_fail(diag, KC_ERR_INTERRUPTED, "interrupted; nothing of this run was kept");
+    KC_TRY(kc_instance_begin_step(instance, diag));
+    KC_TRY(schedule_arrival(replay)); /* so may a refusal */
+    if (!instance->in_step) continue;
+    const kc_ps end_ps = instance->report.end_ps;
+    if (kc_events_next_ps(replay->queue) <= end_ps) {
+      return kc_events_push(replay->queue, end_ps, KC_BAND_COMPLETION, EVENT_COMPLETION, 0);
     }
+    KC_TRY(end_step(replay, diag));
   } while (kc_instance_busy(instance) && instance->clock_ps < kc_events_next_ps(replay->queue));
-  if (replay->metrics->failure != KC_OK) {
-    if (diag != NULL) *diag = replay->metrics->failure_diag;
-    return replay->metrics->failure;
-  }
   return KC_OK;
 }
 
@@ -151,9 +171,12 @@ static enum kc_err run_events(struct replay *replay, struct kc_diag *diag)
   while (kc_events_pop(replay->queue, &event)) {
     if (event.kind == EVENT_ARRIVAL) {
       handle_arrival(replay, &event);
+    } else if (event.kind == EVENT_COMPLETION) {
+      KC_TRY(end_step(replay, diag));
     } else {
       KC_TRY(handle_step(replay, diag));
     }
+    KC_TRY(recorder_failure(replay, diag)); /* a request may be refused when it arrives */
     KC_TRY(schedule_arrival(replay));
     KC_TRY(schedule_step(replay));
   }

@@ -34,15 +34,16 @@ static enum kc_err take_bounded(struct kc_run *run, struct kc_diag *diag)
   const uint64_t taken = (run->bounded_bytes + page_bytes - 1) / page_bytes;
   if (taken >= run->fit.pages) {
     return kc_fail_at(diag, KC_ERR_NO_FIT, run->scenario->path, 0, 0,
-                      "windowed layers of %llu requests need %llu bytes per GPU and the KV budget is "
-                      "%llu: lower scheduler.max_running",
+                      "windowed layers of %llu requests need %llu bytes per GPU and the KV "
+                      "budget is %llu: lower scheduler.max_running",
                       (unsigned long long)holders, (unsigned long long)run->bounded_bytes,
                       (unsigned long long)run->fit.kv_budget_bytes);
   }
   const uint64_t pages = run->fit.pages - taken;
   if (pages > KC_POOL_PAGES_MAX) {
     return kc_fail_at(diag, KC_ERR_LIMIT, run->scenario->path, 0, 0,
-                      "the pool would have %llu pages; at most %u are supported: raise kv.page_size",
+                      "the pool would have %llu pages; at most %u are supported: raise "
+                      "kv.page_size",
                       (unsigned long long)pages, (unsigned)KC_POOL_PAGES_MAX);
   }
   run->pages = (uint32_t)pages;
@@ -57,8 +58,8 @@ static enum kc_err compute_memory(struct kc_run *run, struct kc_diag *diag)
                         &pool->memory, diag));
   if (!fit->fits) {
     return kc_fail_at(diag, KC_ERR_NO_FIT, run->scenario->path, 0, 0,
-                      "does not fit (%s): %s; kvcap fit with this scenario and the same --set prints "
-                      "the bill and the nearest change that fits", fit->phase, fit->inequality);
+                      "does not fit (%s): %s; kvcap fit with this scenario and the same --set "
+                      "prints the bill and the nearest change that fits", fit->phase, fit->inequality);
   }
   KC_ASSERT(run->fit.pages > 0);
   KC_ASSERT(run->fit.page_size == pool->sched.page_size);

@@ -27,8 +27,9 @@ struct kc_run {
   struct kc_replay_result result;
 };
 
-/* Computes the bill (KC_ERR_NO_FIT with the failing inequality when it does not fit), reads the trace,
- * builds the request table and the step model, reserves memory. `run` is filled from nothing. */
+/* Computes the bill (KC_ERR_NO_FIT with the failing inequality when it does not fit), reads the
+ * trace, builds the request table and the step model, reserves memory. `run` is filled from nothing.
+ */
 enum kc_err kc_run_prepare(struct kc_run *run, const struct kc_scenario *scenario,
                            struct kc_diag *diag);
 

@@ -1,8 +1,8 @@
 /* Results in SQLite: one of the recorder's sinks (design section 9).
  *
- * STRICT tables, WAL, synchronous=FULL, foreign_keys=ON, application_id "kvcp", user_version = number
- * of migrations applied. One transaction per run, the run row last: a killed process leaves whole
- * runs or none. A newer file is refused.
+ * STRICT tables, WAL, synchronous=FULL, foreign_keys=ON, application_id "kvcp", user_version = the
+ * number of migrations applied. One transaction per run, the run row last: a killed process leaves
+ * whole runs or none. A newer file is refused.
  */
 #ifndef KC_SIM_STORE_STORE_H
 #define KC_SIM_STORE_STORE_H
@@ -45,8 +45,8 @@ struct kc_host_facts {
 /* BEGIN IMMEDIATE; *run_id is the id the run will have. */
 enum kc_err kc_store_run_begin(struct kc_store *store, const struct kc_run_header *header,
                                int64_t *run_id, struct kc_diag *diag);
-/* Recorder whose on_outcome inserts into `request` (and `violation`). It must be in the run from the
- * first outcome to the last, also when no rows are kept. An error of it ends the run: abort then. */
+/* Recorder whose on_outcome inserts into `request` (and `violation`). It must be in the run from
+ * the first outcome to the last, also when no rows are kept. Its error ends the run: abort then. */
 struct kc_recorder kc_store_recorder(struct kc_store *store);
 /* Timeline, histogram, violation rows, host, then the run row; COMMIT. summary_json is the document
  * that `run --json` prints. On failure the run is rolled back. */

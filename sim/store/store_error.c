@@ -8,6 +8,7 @@
 /* An integer pragma, read without the error path that may have led here; 0 when it fails. */
 static int64_t peek(sqlite3 *db, const char *pragma)
 {
+  KC_ASSERT(db != NULL);
   sqlite3_stmt *statement = NULL;
   int64_t value = 0;
   if (sqlite3_prepare_v2(db, pragma, -1, &statement, NULL) == SQLITE_OK &&
@@ -35,6 +36,7 @@ enum { REQUEST_ROW_BYTES = 64 };
 
 static enum kc_err fail_full(struct kc_store *store, const char *doing, struct kc_diag *diag)
 {
+  KC_ASSERT(doing != NULL);
   int64_t bytes = pending_bytes(store);
   if (bytes == 0 && store->in_run) bytes = (int64_t)store->outcomes * REQUEST_ROW_BYTES;
   if (bytes == 0) {
@@ -43,15 +45,16 @@ static enum kc_err fail_full(struct kc_store *store, const char *doing, struct k
                       "and try again", doing);
   }
   return kc_fail_at(diag, KC_ERR_STORE, store->path, 0, 0,
-                    "the disk is full while %s, which needs at least %lld bytes so far; runs stored "
-                    "before are intact; free some room and run it again", doing, (long long)bytes);
+                    "the disk is full while %s, which needs at least %lld bytes so far; runs "
+                    "stored before are intact; free some room and run it again", doing,
+                    (long long)bytes);
 }
 
 enum kc_err kc_store_fail(struct kc_store *store, int sqlite_code, const char *doing,
                           struct kc_diag *diag)
 {
   KC_ASSERT(store != NULL);
-  KC_ASSERT(sqlite_code != SQLITE_OK);
+  KC_ASSERT(sqlite_code != SQLITE_OK && sqlite_code != SQLITE_ROW && sqlite_code != SQLITE_DONE);
   const char *path = store->path;
   if (sqlite_code == SQLITE_IOERR_NOMEM) sqlite_code = SQLITE_NOMEM;
   switch (sqlite_code & 0xff) {
@@ -112,6 +115,7 @@ enum kc_err kc_store_prepare(struct kc_store *store, const char *sql, sqlite3_st
 enum kc_err kc_store_scalar(struct kc_store *store, const char *sql, int64_t *out,
                             const char *doing, struct kc_diag *diag)
 {
+  KC_ASSERT(sql != NULL);
   KC_ASSERT(out != NULL);
   sqlite3_stmt *statement = NULL;
   *out = 0;

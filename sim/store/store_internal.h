@@ -38,6 +38,7 @@ enum kc_err kc_store_prepare(struct kc_store *store, const char *sql, sqlite3_st
 /* A column as text, "" for NULL; valid until the statement moves on. */
 static inline const char *kc_store_text(sqlite3_stmt *row, int column)
 {
+  KC_ASSERT(column >= 0 && column < sqlite3_column_count(row));
   const unsigned char *text = sqlite3_column_text(row, column);
   return text == NULL ? "" : (const char *)text;
 }

@@ -94,12 +94,14 @@ static struct kc_store *new_store(const char *path, bool read_only, struct kc_di
 /* SQLite gives names that start with "file:" or ':' a meaning of their own; "./" takes it away. */
 static char *plain_name(const char *path)
 {
+  KC_ASSERT(path[0] != '\0');
   return sqlite3_mprintf("%s%s", path[0] == '/' ? "" : "./", path);
 }
 
 /* "file:/a%3fb?immutable=1": for a finished file in a folder where no journal can be made. */
 static char *immutable_name(const char *path)
 {
+  KC_ASSERT(path[0] != '\0');
   sqlite3_str *name = sqlite3_str_new(NULL);
   sqlite3_str_appendall(name, path[0] == '/' ? "file:" : "file:./");
   for (const char *c = path; *c != '\0'; c++) {
@@ -140,6 +142,7 @@ static enum kc_err connect_to(struct kc_store *store, char *name, int flags, str
 static enum kc_err fail_foreign(const struct kc_store *store, int64_t application,
                                 struct kc_diag *diag)
 {
+  KC_ASSERT(application != KC_STORE_APPLICATION_ID);
   if (application == 0) {
     return kc_fail_at(diag, KC_ERR_STORE, store->path, 0, 0,
                       "the database belongs to another program (it has tables and no "
@@ -181,6 +184,7 @@ static enum kc_err identify(struct kc_store *store, int64_t *version, struct kc_
 
 static enum kc_err check_tables(struct kc_store *store, struct kc_diag *diag)
 {
+  KC_ASSERT(!store->in_run);
   int64_t tables = 0;
   KC_TRY(kc_store_scalar(store,
                          "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN "
@@ -199,6 +203,7 @@ static enum kc_err check_tables(struct kc_store *store, struct kc_diag *diag)
 static enum kc_err migrate_once(struct kc_store *store, int64_t version, struct kc_diag *diag)
 {
   KC_ASSERT(version >= 0 && version < KC_STORE_SCHEMA);
+  KC_ASSERT(sqlite3_get_autocommit(store->db) != 0);
   const char *doing = "creating its tables";
   int64_t now = 0;
   char mark[96];
@@ -219,6 +224,7 @@ static enum kc_err migrate_once(struct kc_store *store, int64_t version, struct 
 static enum kc_err switch_to_wal(struct kc_store *store, struct kc_diag *diag)
 {
   enum { PAUSE_MS = 20 };
+  KC_ASSERT(sqlite3_get_autocommit(store->db) != 0); /* else the switch is silently refused */
   int code = SQLITE_OK;
   for (int waited_ms = 0; waited_ms < KC_STORE_BUSY_MS; waited_ms += PAUSE_MS) {
     code = sqlite3_exec(store->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
@@ -240,6 +246,7 @@ static enum kc_err prepare_for_writing(struct kc_store *store, struct kc_diag *d
     KC_TRY(migrate_once(store, version, diag));
     KC_TRY(identify(store, &version, diag));
   }
+  KC_ASSERT(version == KC_STORE_SCHEMA);
   KC_TRY(check_tables(store, diag));
   KC_TRY(switch_to_wal(store, diag));
   return kc_store_exec(store, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON", "opening it",
@@ -269,13 +276,30 @@ enum kc_err kc_store_open(struct kc_store **store, const char *path, struct kc_d
 
 /* ---- reading ---- */
 
-static bool has_wal(const char *path)
+/* True when `path` with `suffix` ("-wal", "-journal") is there and holds something. */
+static bool has_companion(const char *path, const char *suffix)
 {
-  char *name = sqlite3_mprintf("%s-wal", path);
+  KC_ASSERT(suffix[0] == '-');
+  char *name = sqlite3_mprintf("%s%s", path, suffix);
   struct stat facts;
   const bool found = name != NULL && stat(name, &facts) == 0 && facts.st_size > 0;
   sqlite3_free(name);
   return found;
+}
+
+/* A process killed while it made the tables leaves a journal that must be played back before
+ * anybody can read, which takes a connection that may write. Whatever goes wrong shows up later. */
+static void play_back_journal(const char *path)
+{
+  KC_ASSERT(path[0] != '\0');
+  sqlite3 *db = NULL;
+  char *name = plain_name(path);
+  if (name != NULL && sqlite3_open_v2(name, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK) {
+    sqlite3_busy_timeout(db, KC_STORE_BUSY_MS);
+    sqlite3_exec(db, "SELECT count(*) FROM sqlite_schema", NULL, NULL, NULL);
+  }
+  sqlite3_close(db);
+  sqlite3_free(name);
 }
 
 static enum kc_err prepare_for_reading(struct kc_store *store, struct kc_diag *diag)
@@ -284,9 +308,10 @@ static enum kc_err prepare_for_reading(struct kc_store *store, struct kc_diag *d
   int64_t version = 0;
   enum kc_err err = identify(store, &version, diag);
   const int code = err == KC_OK ? SQLITE_OK : sqlite3_errcode(store->db) & 0xff;
-  if ((code == SQLITE_CANTOPEN || code == SQLITE_READONLY) && !has_wal(store->path)) {
-    /* A folder without write permission: SQLite cannot make its -shm file. With no -wal there is
-     * nothing to share, so the file may be read as it stands. */
+  if ((code == SQLITE_CANTOPEN || code == SQLITE_READONLY) &&
+      !has_companion(store->path, "-wal") && !has_companion(store->path, "-journal")) {
+    /* A folder without write permission: SQLite cannot make its -shm file. With nothing to play
+     * back, the file may be read as it stands. */
     sqlite3_close(store->db);
     store->db = NULL;
     KC_TRY(connect_to(store, immutable_name(store->path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI,
@@ -318,6 +343,7 @@ enum kc_err kc_store_open_read(struct kc_store **store, const char *path, struct
     return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0,
                       "there is no such file; `kvcap run SCENARIO --db FILE` makes one");
   }
+  if (has_companion(path, "-journal")) play_back_journal(path);
   struct kc_store *opened = new_store(path, true, diag);
   if (opened == NULL) return KC_ERR_MEMORY;
   enum kc_err err = connect_to(opened, plain_name(path), SQLITE_OPEN_READONLY, diag);
@@ -334,6 +360,7 @@ void kc_store_close(struct kc_store *store)
 {
   if (store == NULL) return;
   if (store->in_run) kc_store_run_abort(store);
+  KC_ASSERT(!store->in_run);
   const int code = sqlite3_close(store->db);
   KC_ASSERT(code == SQLITE_OK); /* else a statement was left behind */
   free(store);

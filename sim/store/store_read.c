@@ -49,7 +49,7 @@ static struct kc_run_brief read_brief(sqlite3_stmt *row)
 enum kc_err kc_store_each_run(struct kc_store *store, kc_run_visitor visit, void *context,
                               struct kc_diag *diag)
 {
-  KC_ASSERT(store != NULL);
+  KC_ASSERT(store != NULL && !store->in_run);
   KC_ASSERT(visit != NULL);
   sqlite3_stmt *row = NULL;
   KC_TRY(kc_store_prepare(store,
@@ -73,6 +73,7 @@ enum kc_err kc_store_each_run(struct kc_store *store, kc_run_visitor visit, void
 
 static enum kc_err fail_no_run(struct kc_store *store, int64_t run_id, struct kc_diag *diag)
 {
+  KC_ASSERT(run_id >= 0);
   int64_t runs = 0, last = 0;
   KC_TRY(kc_store_scalar(store, "SELECT count(*) FROM run", &runs, doing, diag));
   KC_TRY(kc_store_scalar(store, "SELECT max(id) FROM run", &last, doing, diag));
@@ -90,6 +91,7 @@ static enum kc_err fail_no_run(struct kc_store *store, int64_t run_id, struct kc
 static enum kc_err choose_one(struct kc_store *store, sqlite3_stmt *insert, size_t series,
                               int64_t run_id, struct kc_diag *diag)
 {
+  KC_ASSERT(insert != NULL);
   sqlite3_bind_int64(insert, 1, (int64_t)series);
   sqlite3_bind_int64(insert, 2, run_id);
   const int code = sqlite3_step(insert);
@@ -148,6 +150,7 @@ static void write_field(FILE *out, const char *text)
 static void write_names(FILE *out, sqlite3_stmt *row)
 {
   const int columns = sqlite3_column_count(row);
+  KC_ASSERT(columns > 0);
   for (int i = 0; i < columns; i++) {
     if (i > 0) fputc(',', out);
     write_field(out, sqlite3_column_name(row, i));
@@ -175,6 +178,7 @@ static enum kc_err fail_write(const char *path, int cause, struct kc_diag *diag)
 static enum kc_err write_csv(struct kc_store *store, sqlite3_stmt *row, const char *path,
                              uint64_t *rows, struct kc_diag *diag)
 {
+  KC_ASSERT(*rows == 0);
   FILE *out = fopen(path, "w");
   if (out == NULL) return fail_write(path, errno, diag);
   int code;

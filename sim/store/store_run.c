@@ -1,7 +1,7 @@
-/* Writing one run: BEGIN IMMEDIATE ... request rows as they come ... everything else, run row, COMMIT.
+/* Writing one run: BEGIN IMMEDIATE, request rows as they come, everything else, run row, COMMIT.
  *
- *   begin    take the write lock, choose the id, prepare; the facts known beforehand are bound to the
- *            run row's INSERT at once (SQLite copies the strings), which waits for its other half
+ *   begin    take the write lock, choose the id, prepare; the facts known beforehand are bound to
+ *            the run row's INSERT at once (SQLite copies the strings), which waits for the rest
  *   outcome  one row of `request`, positional binds, no allocation of ours
  *   end      timeline, histogram, host, then the run row and the commit; the deferred foreign keys
  *            are checked there, so a commit without the run row is refused by the database itself
@@ -62,6 +62,7 @@ static int parameter_of(const struct binder *to, const char *column)
 
 static void set_i64(struct binder *to, const char *column, int64_t value)
 {
+  KC_ASSERT(to->statement != NULL);
   const int code = sqlite3_bind_int64(to->statement, parameter_of(to, column), value);
   if (to->code == SQLITE_OK) to->code = code;
 }
@@ -75,6 +76,7 @@ static void set_u64(struct binder *to, const char *column, uint64_t value)
 /* NULL leaves the column NULL. */
 static void set_text(struct binder *to, const char *column, const char *text)
 {
+  KC_ASSERT(to->statement != NULL);
   const int code =
       sqlite3_bind_text(to->statement, parameter_of(to, column), text, -1, SQLITE_TRANSIENT);
   if (to->code == SQLITE_OK) to->code = code;
@@ -107,6 +109,8 @@ static const char *rows_name(enum kc_request_rows rows)
 
 static int bind_header(struct binder *to, const struct kc_run_header *header, int64_t run_id)
 {
+  KC_ASSERT(run_id > 0);
+  KC_ASSERT(header->page_size > 0);
   char seed[24];
   snprintf(seed, sizeof seed, "%llu", (unsigned long long)header->seed);
   set_i64(to, "id", run_id);
@@ -132,6 +136,8 @@ static int bind_header(struct binder *to, const struct kc_run_header *header, in
 
 static void bind_counters(struct binder *to, const struct kc_summary *summary)
 {
+  KC_ASSERT(summary->makespan_ps >= 0 && summary->busy_ps >= 0);
+  KC_ASSERT(summary->output_tokens_completed <= summary->output_tokens);
   set_u64(to, "requests_total", summary->requests_total);
   set_u64(to, "requests_completed", summary->requests_by_status[KC_STATUS_COMPLETED]);
   set_u64(to, "requests_rejected", summary->requests_by_status[KC_STATUS_REJECTED]);
@@ -157,6 +163,8 @@ static void bind_counters(struct binder *to, const struct kc_summary *summary)
 static int bind_result(struct binder *to, const struct kc_replay_result *result,
                        const char *summary_json)
 {
+  KC_ASSERT(strlen(result->summary.result_sha256) == KC_SHA256_HEX_BYTES - 1);
+  KC_ASSERT(result->oom_ps >= 0);
   bind_counters(to, &result->summary);
   set_statistic(to, "ttft", &result->summary.ttft);
   set_statistic(to, "tpot", &result->summary.tpot);
@@ -198,6 +206,7 @@ static enum kc_err prepare_run(struct kc_store *store, struct kc_diag *diag)
 
 static void forget_run(struct kc_store *store)
 {
+  KC_ASSERT(store->in_run);
   sqlite3_finalize(store->insert_request);
   sqlite3_finalize(store->insert_violation);
   sqlite3_finalize(store->insert_run);
@@ -225,6 +234,7 @@ void kc_store_run_abort(struct kc_store *store)
 
 static enum kc_err fail_run(struct kc_store *store, int code, struct kc_diag *diag)
 {
+  KC_ASSERT(store->in_run);
   char doing[40];
   snprintf(doing, sizeof doing, "storing run %lld", (long long)store->run_id);
   return kc_store_fail(store, code, doing, diag);
@@ -234,6 +244,7 @@ static enum kc_err fail_run(struct kc_store *store, int code, struct kc_diag *di
 static enum kc_err begin_in_transaction(struct kc_store *store, const struct kc_run_header *header,
                                         struct kc_diag *diag)
 {
+  KC_ASSERT(sqlite3_get_autocommit(store->db) == 0);
   const char *doing = "storing a run";
   KC_TRY(kc_store_scalar(store, "SELECT coalesce(max(id), 0) + 1 FROM run", &store->run_id, doing,
                          diag));
@@ -244,6 +255,7 @@ static enum kc_err begin_in_transaction(struct kc_store *store, const struct kc_
                           &store->insert_violation, doing, diag));
   KC_TRY(prepare_run(store, diag));
   struct binder to = {.statement = store->insert_run, .code = SQLITE_OK};
+  KC_ASSERT(store->run_id > 0);
   const int code = bind_header(&to, header, store->run_id);
   if (code != SQLITE_OK) return fail_run(store, code, diag);
   if (header->trace_path == NULL) return KC_OK;
@@ -276,12 +288,14 @@ enum kc_err kc_store_run_begin(struct kc_store *store, const struct kc_run_heade
 static int step_and_reset(sqlite3_stmt *statement)
 {
   const int code = sqlite3_step(statement);
+  KC_ASSERT(code != SQLITE_ROW && code != SQLITE_MISUSE);
   sqlite3_reset(statement);
   return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
 static void bind_time(sqlite3_stmt *statement, int index, kc_ps time_ps)
 {
+  KC_ASSERT(time_ps >= 0);
   if (time_ps == KC_PS_NEVER) {
     sqlite3_bind_null(statement, index);
   } else {
@@ -292,6 +306,8 @@ static void bind_time(sqlite3_stmt *statement, int index, kc_ps time_ps)
 static int insert_request(struct kc_store *store, const struct kc_outcome *outcome,
                           const struct kc_request *request)
 {
+  KC_ASSERT(outcome->arrival_ps >= 0 && outcome->end_ps >= outcome->arrival_ps);
+  KC_ASSERT(outcome->resident_ps >= 0);
   sqlite3_stmt *row = store->insert_request;
   sqlite3_bind_int64(row, 1, store->run_id);
   sqlite3_bind_int64(row, 2, (int64_t)store->outcomes);
@@ -311,6 +327,7 @@ static int insert_request(struct kc_store *store, const struct kc_outcome *outco
 
 static int insert_violation(struct kc_store *store, const struct kc_outcome *outcome)
 {
+  KC_ASSERT(outcome->reason == KC_REASON_INTEGRITY);
   sqlite3_stmt *row = store->insert_violation;
   sqlite3_bind_int64(row, 1, store->run_id);
   sqlite3_bind_int64(row, 2, (int64_t)store->outcomes);
@@ -382,6 +399,7 @@ static int insert_buckets(struct kc_store *store, sqlite3_stmt *row, const char 
   for (uint32_t i = 0; i < buckets && code == SQLITE_OK; i++) {
     if (count[i] == 0) continue;
     const uint64_t high = i + 1 == buckets ? INT64_MAX : kc_histogram_bucket_low((i + 1) * width);
+    KC_ASSERT(kc_histogram_bucket_low(i * width) < high && count[i] <= INT64_MAX);
     sqlite3_bind_int64(row, 3, (int64_t)kc_histogram_bucket_low(i * width));
     sqlite3_bind_int64(row, 4, (int64_t)high);
     sqlite3_bind_int64(row, 5, (int64_t)count[i]);
@@ -393,6 +411,7 @@ static int insert_buckets(struct kc_store *store, sqlite3_stmt *row, const char 
 static int insert_values(struct kc_store *store, sqlite3_stmt *row, const char *metric,
                          const kc_ps *values, uint64_t value_count)
 {
+  KC_ASSERT(values != NULL || value_count == 0);
   uint64_t *count = calloc(COARSE_BUCKETS, sizeof *count);
   if (count == NULL) return SQLITE_NOMEM;
   for (uint64_t i = 0; i < value_count; i++) {
@@ -423,6 +442,7 @@ static int insert_histograms(struct kc_store *store, const struct kc_metrics *me
 
 static int insert_host(struct kc_store *store, const struct kc_host_facts *host)
 {
+  KC_ASSERT(host->host_seconds >= 0 && host->events_per_s >= 0);
   sqlite3_stmt *row = NULL;
   int code = sqlite3_prepare_v2(store->db, "INSERT INTO host VALUES (?,?,?,?,?,?,?,?)", -1, &row,
                                 NULL);

@@ -19,6 +19,7 @@ static const char doing[] = "verifying it";
 /* Adds what kc_store_fail says about `code`. */
 static void add_failure(struct kc_store *store, int code, struct kc_diag_list *problems)
 {
+  KC_ASSERT(problems != NULL);
   struct kc_diag diag;
   kc_store_fail(store, code, doing, &diag);
   kc_diag_list_add(problems, diag.code, diag.path, 0, 0, "%s", diag.text);
@@ -114,8 +115,8 @@ static const char count_check[] =
 
 /* ---- hashes ---- */
 
-/* A run read back. Values come from a file that anybody may have changed: `sound` turns false at the
- * first that no run could have stored, and nothing of it reaches code that asserts. */
+/* A run read back. Values come from a file that anybody may have changed: `sound` turns false at
+ * the first that no run could have stored, and nothing of it reaches code that asserts. */
 struct replica {
   int64_t run_id;
   struct kc_sha256 sha;
@@ -127,6 +128,7 @@ struct replica {
 /* A column that must lie in [0, max]. */
 static int64_t take(struct replica *replica, sqlite3_stmt *row, int column, int64_t max)
 {
+  KC_ASSERT(max > 0);
   const int64_t value = sqlite3_column_int64(row, column);
   if (value >= 0 && value <= max) return value;
   replica->sound = false;
@@ -155,6 +157,7 @@ static bool reason_by_name(const char *name, enum kc_reason *out)
 
 static void add_request(struct replica *replica, sqlite3_stmt *row)
 {
+  KC_ASSERT(sqlite3_column_count(row) == 8);
   struct kc_outcome outcome = {
     .request = (uint32_t)take(replica, row, 0, UINT32_MAX),
     .output_tokens = (uint32_t)take(replica, row, 3, UINT32_MAX),
@@ -174,6 +177,7 @@ static void add_request(struct replica *replica, sqlite3_stmt *row)
 
 static void add_bucket(struct replica *replica, sqlite3_stmt *row)
 {
+  KC_ASSERT(replica->itl.count != NULL);
   const kc_ps low_ps = take(replica, row, 0, INT64_MAX);
   const uint64_t count = (uint64_t)take(replica, row, 1, INT64_MAX);
   if (!replica->sound) return;
@@ -186,6 +190,7 @@ static void add_bucket(struct replica *replica, sqlite3_stmt *row)
 
 static void add_totals(struct replica *replica, sqlite3_stmt *row)
 {
+  KC_ASSERT(sqlite3_column_count(row) == 13);
   struct kc_summary *totals = &replica->totals;
   totals->requests_total = (uint64_t)take(replica, row, 0, INT64_MAX);
   totals->input_tokens = (uint64_t)take(replica, row, 1, INT64_MAX);
@@ -209,6 +214,7 @@ static int read_rows(struct kc_store *store, struct replica *replica, const char
   sqlite3_stmt *row = NULL;
   int code = sqlite3_prepare_v2(store->db, sql, -1, &row, NULL);
   if (code != SQLITE_OK) return code;
+  KC_ASSERT(sqlite3_bind_parameter_count(row) == 1);
   sqlite3_bind_int64(row, 1, replica->run_id);
   while ((code = sqlite3_step(row)) == SQLITE_ROW) add(replica, row);
   sqlite3_finalize(row);
@@ -217,6 +223,7 @@ static int read_rows(struct kc_store *store, struct replica *replica, const char
 
 static int read_replica(struct kc_store *store, struct replica *replica)
 {
+  KC_ASSERT(replica->sound);
   kc_canonical_begin(&replica->sha);
   int code = read_rows(store, replica,
                        "SELECT requests_total, input_tokens, output_tokens, steps, preemptions,"

@@ -15,17 +15,24 @@ scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 failed=0
 
-# suite PROGRAM: one line `name sha256` a run, in a fixed order.
+# hash_of NAME COMMAND...: one line `name sha256`.
+hash_of() {
+  local name="$1" hash
+  shift
+  hash="$("$@" --json | jq --raw-output .result_sha256)"
+  [[ "$hash" =~ ^[0-9a-f]{64}$ ]] || { echo "$name: no result from $*" >&2; exit 1; }
+  echo "$name $hash"
+}
+
+# suite PROGRAM [ARGUMENT...]: the whole suite, in a fixed order.
 suite() {
-  local scenario name
+  local scenario
   for scenario in "$source_root"/scenarios/examples/*.yaml; do
-    name="$(basename "$scenario" .yaml)"
-    printf '%s %s\n' "$name" "$("$1" run "$scenario" --json | jq --raw-output .result_sha256)"
+    hash_of "$(basename "$scenario" .yaml)" "$@" run "$scenario"
   done
   if [ -f "$azure" ]; then
-    scenario="$source_root/scenarios/examples/llama-3.1-8b-h100.yaml"
-    printf '%s %s\n' azure-2023-conversation \
-      "$("$1" run "$scenario" --trace "$azure" --json | jq --raw-output .result_sha256)"
+    hash_of azure-2023-conversation "$@" run \
+      "$source_root/scenarios/examples/llama-3.1-8b-h100.yaml" --trace "$azure"
   fi
 }
 
@@ -47,10 +54,10 @@ leg() {
     echo "$1: skipped, no $2"
     return
   fi
-  cmake -S "$source_root" -B "$build" -G Ninja -DKC_TESTS=OFF -DCMAKE_C_COMPILER="$2" \
+  cmake -S "$source_root" -B "$build" -DKC_TESTS=OFF -DCMAKE_C_COMPILER="$2" \
     -DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="$3" >"$scratch/log" 2>&1 ||
     { cat "$scratch/log"; exit 1; }
-  cmake --build "$build" --target kvcap -- --quiet || exit 1
+  cmake --build "$build" --target kvcap --parallel "$(nproc)" >/dev/null || exit 1
   suite "$build/kvcap" >"$scratch/hashes-$1"
   [ -e "$scratch/first" ] || cp "$scratch/hashes-$1" "$scratch/first"
   compare "$1" "$scratch/hashes-$1"
@@ -76,8 +83,7 @@ program="$scratch/build-gcc-O2/kvcap"
 surroundings() {
   local name="$1"
   shift
-  # shellcheck disable=SC2163 # the arguments are assignments
-  (cd "$scratch" && export "$@" && suite "$program") >"$scratch/hashes-$name"
+  (cd "$scratch" && suite env "$@" "$program") >"$scratch/hashes-$name"
   compare "$name" "$scratch/hashes-$name"
 }
 surroundings locale LC_ALL=de_DE.UTF-8 TZ=Pacific/Auckland

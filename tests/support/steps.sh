@@ -14,7 +14,7 @@ build_preset() {
   shift
   say "build: $preset"
   cmake --preset "$preset" --log-level=NOTICE
-  cmake --build --preset "$preset" --parallel "$jobs" ${1:+--target "$@"} -- --quiet
+  cmake --build --preset "$preset" --parallel "$jobs" ${1:+--target "$@"} >/dev/null
 }
 
 # test_build PRESET CTEST_OPTION...: fails when no test matches.

@@ -11,9 +11,9 @@ cp -r "$KVCAP_SOURCE" "$scratch/source" 2>/dev/null || true # build folders may 
 rm -rf "$scratch/source/build"
 
 quietly() { "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }; }
-quietly cmake -S "$scratch/source" -B "$scratch/build" -G Ninja -DKC_TESTS=OFF -DKC_WARNINGS=ON \
+quietly cmake -S "$scratch/source" -B "$scratch/build" -DKC_TESTS=OFF -DKC_WARNINGS=ON \
   -DCMAKE_INSTALL_PREFIX="$scratch/prefix"
-quietly cmake --build "$scratch/build"
+quietly cmake --build "$scratch/build" --parallel "$(nproc)"
 quietly cmake --install "$scratch/build"
 rm -rf "$scratch/source" "$scratch/build" "$scratch/log"
 [ ! -e "$scratch/prefix/share/kvcap/tests" ] || { echo "tests were installed"; exit 1; }

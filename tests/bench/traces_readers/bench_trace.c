@@ -2,8 +2,8 @@
  *
  *   bench_trace [FILE...]     without arguments: a generated Azure and a generated Vidur trace
  *
- * Prints one JSON document. Times are of the processor, not of the wall, so that a busy machine does
- * not count; the fastest of many repeats is reported, because noise only adds. */
+ * Prints one JSON document. Times are of the processor, not of the wall, so that a busy machine
+ * does not count; the fastest of many repeats is reported, because noise only adds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

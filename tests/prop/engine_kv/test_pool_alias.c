@@ -1,11 +1,11 @@
 /* Which stale pairs a tag of w bits lets through, derived and then shown.
  *
  * Tags of two generations g and h are equal iff (g - 1) mod M = (h - 1) mod M, M = 2^w - 1. A pair
- * was given out at a live, hence odd, generation, and is accepted only while the page is live, hence
- * odd, again: h - g is even. M is odd, so h - g must be a multiple of 2M. So with the same owner a
- * stale pair is accepted iff the page has since lived a multiple of M whole lives, and the tag of a
- * free page may equal a stale pair's, which its state refuses. Shown by really living 3M lives when
- * tags are narrow, and by setting the record's generation when they are wide.
+ * was given out at a live, hence odd, generation, and is accepted only while the page is live, so
+ * odd, again: h - g is even. M is odd, so h - g must be a multiple of 2M: the page has since lived
+ * a multiple of M whole lives, and has the same owner. The tag of a free page may equal that of a
+ * stale pair; its state refuses it. Shown by really living 3M lives when tags are narrow, and by
+ * setting the record's generation when they are wide.
  */
 #include <inttypes.h>
 #include <stdio.h>

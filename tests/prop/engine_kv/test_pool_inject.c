@@ -16,13 +16,9 @@
 #include "engine/base/number.h"
 #include "engine/base/random.h"
 #include "engine/kv/table.h"
+#include "tests/prop/engine_kv/quick_scale.h"
 
-/* Unoptimised and sanitized builds run a tenth, to stay within a quick run. */
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__)
-enum { FAULTS_DEFAULT = 100000 };
-#else
-enum { FAULTS_DEFAULT = 10000 };
-#endif
+enum { FAULTS_DEFAULT = QUICK_SCALE(100000) };
 enum { PAGES = 40, SLOTS = 6, ROW = 12, STRANGER = SLOTS + 1, IN_QUARANTINE = 4 };
 
 struct bed {

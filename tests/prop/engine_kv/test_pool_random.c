@@ -15,13 +15,9 @@
 #include "engine/base/number.h"
 #include "engine/base/random.h"
 #include "tests/prop/engine_kv/naive_pool.h"
+#include "tests/prop/engine_kv/quick_scale.h"
 
-/* Unoptimised and sanitized builds run a tenth, to stay within a quick run. */
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__)
-enum { OPS_DEFAULT = 10000000 };
-#else
-enum { OPS_DEFAULT = 1000000 };
-#endif
+enum { OPS_DEFAULT = QUICK_SCALE(10000000) };
 enum { SEEDS_DEFAULT = 64, WALK_STEPS = 10000, BULK_MAX = 12, STALE_KEPT = 64, OWNERS = 6 };
 
 enum kind {

@@ -11,12 +11,9 @@
 #include "engine/base/number.h"
 #include "engine/base/random.h"
 #include "engine/kv/table.h"
+#include "tests/prop/engine_kv/quick_scale.h"
 
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__)
-enum { STEPS_DEFAULT = 2000000 };
-#else
-enum { STEPS_DEFAULT = 200000 };
-#endif
+enum { STEPS_DEFAULT = QUICK_SCALE(2000000) };
 enum { PAGES = 60, SLOTS = 8, ROW = 10, SEEDS = 16 };
 
 struct bed {

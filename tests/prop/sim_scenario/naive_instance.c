@@ -49,7 +49,7 @@ static void set_demand(struct naive_run *run, uint32_t request, uint64_t pages, 
   run->oom_demand_pages = demand;
 }
 
-/* Closed loop: to the length it will reach, the last token having no KV. Open: the length it has. */
+/* Closed loop: to the length it will reach; the last token has no KV. Open: the length it has. */
 static uint64_t demand_at_arrival(const struct naive_run *run, uint32_t request)
 {
   const struct kc_request *r = &run->requests[request];

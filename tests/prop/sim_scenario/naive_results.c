@@ -24,7 +24,7 @@ static void describe(struct kc_statistic *out, kc_ps *values, uint64_t count)
   out->count = count;
   if (count == 0) return;
   kc_u128 sum = 0;
-  for (uint64_t i = 0; i < count; i++) sum += (kc_u128)values[i];
+  for (uint64_t i = 0; i < count; i++) sum += (uint64_t)values[i];
   qsort(values, count, sizeof *values, by_value);
   out->mean_ps = (kc_ps)rounded(sum, count);
   out->min_ps = values[0];
@@ -150,7 +150,7 @@ static void describe_latencies(struct naive_run *run)
     if (o->status != KC_STATUS_COMPLETED) continue;
     e2e[e2es++] = o->end_ps - o->arrival_ps;
     if (o->output_tokens < 2) continue;
-    tpot[tpots++] = (kc_ps)rounded((kc_u128)(o->end_ps - o->first_token_ps), o->output_tokens - 1);
+    tpot[tpots++] = (kc_ps)rounded((uint64_t)(o->end_ps - o->first_token_ps), o->output_tokens - 1);
   }
   describe(&s->ttft, ttft, ttfts);
   describe(&s->e2e, e2e, e2es);

@@ -161,8 +161,8 @@ void random_run_print(const struct test_run *run)
   }
   for (uint32_t i = 0; i < run->request_count && i < 8; i++) {
     const struct kc_request *r = &run->requests[i];
-    printf("  request %" PRIu32 ": at %" PRId64 " ps, %" PRIu32 " + %" PRIu32 ", max_tokens %" PRIu32
-           "\n",
+    printf("  request %" PRIu32 ": at %" PRId64 " ps, %" PRIu32 " + %" PRIu32
+           ", max_tokens %" PRIu32 "\n",
            i, r->arrival_ps, r->input_tokens, r->output_tokens, r->max_tokens);
   }
 }

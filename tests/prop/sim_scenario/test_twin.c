@@ -16,9 +16,9 @@
 
 /* Unoptimised and sanitized builds run fewer, to stay within a quick run. */
 #if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__)
-enum { COUNT_DEFAULT = 4000, TRACE_STARVED_ROWS = 6000 };
+enum { COUNT_DEFAULT = 12000, TRACE_ROWS_MAX = INT32_MAX };
 #else
-enum { COUNT_DEFAULT = 1000, TRACE_STARVED_ROWS = 600 };
+enum { COUNT_DEFAULT = 1000, TRACE_ROWS_MAX = 600 };
 #endif
 
 static bool run_seed(uint64_t seed, uint32_t requests_max, struct twin_totals *totals)
@@ -55,23 +55,47 @@ static void print_totals(const struct twin_totals *t)
 
 /* ---- the Azure trace ---- */
 
-/* About 20 ms a step for a batch of 100 conversations, as on one large GPU. */
-static void trace_cost(struct kc_cost *cost)
+struct trace_case {
+  const char *name;
+  uint32_t pages, max_running, rows; /* the first `rows` of the trace */
+  bool chunked, reserve;
+  unsigned slower; /* contexts and tokens cost 2^slower as much */
+};
+
+static const struct trace_case trace_cases[] = {
+    {"rich", 30000, 256, UINT32_MAX, true, true, 0},
+    {"crowded", 30000, 128, UINT32_MAX, true, true, 10},
+    {"starved", 1200, 256, UINT32_MAX, false, true, 4},
+    {"starved, no reservation", 700, 64, 8000, true, false, 4},
+};
+
+/* 8 ms a step and up to 0.3 ns a token of context, about one large GPU. */
+static void trace_cost(struct kc_cost *cost, unsigned slower)
 {
   test_cost_random(cost, 1, 1);
   cost->host_step = (uint64_t)(8 * KC_PS_PER_MS) << KC_COST_FRACTION_BITS;
+  for (uint32_t i = 0; i < cost->op_count; i++) {
+    struct kc_cost_op *op = &cost->op[i];
+    op->byte_fixed >>= 10;
+    op->byte_unit = op->byte_unit >> 10 << slower;
+    op->byte_write = op->byte_write >> 10 << slower;
+    op->flop_unit = op->flop_unit >> 10 << slower;
+  }
 }
 
-static bool run_trace(const struct kc_trace *trace, uint32_t rows, uint32_t pages, bool chunked)
+static bool run_trace(const struct kc_trace *trace, const struct trace_case *c)
 {
   struct twin_totals totals = {0};
+  uint32_t rows = (uint32_t)trace->count < c->rows ? (uint32_t)trace->count : c->rows;
+  if (rows > TRACE_ROWS_MAX) rows = TRACE_ROWS_MAX;
   struct test_run run = {.request_count = rows};
-  test_instance_default(&run.instance, pages);
-  run.instance.sched.max_running = 256;
-  run.instance.sched.chunked_prefill = chunked;
+  test_instance_default(&run.instance, c->pages);
+  run.instance.sched.max_running = c->max_running;
+  run.instance.sched.chunked_prefill = c->chunked;
+  run.instance.sched.reserve_full_prompt = c->reserve;
   run.instance.sched.cap_count = 1;
   run.instance.sched.cap[0] = 1024;
-  trace_cost(&run.cost);
+  trace_cost(&run.cost, c->slower);
   run.requests = calloc(rows, sizeof *run.requests);
   if (run.requests == NULL) abort();
   for (uint32_t i = 0; i < rows; i++) {
@@ -81,10 +105,10 @@ static bool run_trace(const struct kc_trace *trace, uint32_t rows, uint32_t page
                                           .max_tokens = trace->row[i].output_tokens};
   }
   const bool agrees = twin_agrees(&run, &totals);
-  printf("Azure conversation, %" PRIu32 " requests, %" PRIu32 " pages: %s, at most %" PRIu32
-         " run, %" PRIu32 " wait\n",
-         rows, pages, agrees ? "the twins agree" : "DISAGREE", run.result.summary.max_running,
-         run.result.summary.max_waiting);
+  printf("Azure conversation, %s, %" PRIu32 " requests, %" PRIu32
+         " pages: %s; at most %" PRIu32 " ran, %" PRIu32 " waited\n",
+         c->name, rows, c->pages, agrees ? "the twins agree" : "DISAGREE",
+         run.result.summary.max_running, run.result.summary.max_waiting);
   print_totals(&totals);
   free(run.requests);
   return agrees;
@@ -107,8 +131,10 @@ static int run_traces(void)
     printf("%s\n", diag.text);
     return 1;
   }
-  const bool agree = run_trace(&trace, (uint32_t)trace.count, 30000, true) &&
-                     run_trace(&trace, TRACE_STARVED_ROWS, 1200, false);
+  bool agree = true;
+  for (size_t i = 0; agree && i < sizeof trace_cases / sizeof trace_cases[0]; i++) {
+    agree = run_trace(&trace, &trace_cases[i]);
+  }
   kc_trace_free(&trace);
   return agree ? 0 : 1;
 }

@@ -416,6 +416,10 @@ static void required_options(void **state)
   assert_int_equal(kc_options_read_arguments(must, 1, &target, 3, given, NULL, 0, NULL, &diag),
                    KC_OK);
   assert_string_equal(target.name, "m");
+  char *extra[] = {(char[]){"x"}, (char[]){"y"}, NULL};
+  assert_int_equal(kc_options_read_arguments(must, 1, &target, 2, extra, NULL, 0, NULL, &diag),
+                   KC_ERR_USAGE);
+  assert_string_equal(diag.text, "unexpected argument \"y\"; this command takes options alone");
 }
 
 static void sets_one_option(void **state)
@@ -450,7 +454,7 @@ static void help_text(void **state)
     "  --memory-rule sglang|vllm|fixed\n"
     "                          how the KV budget follows from the GPU [vllm]\n"
     "  --json                  print one JSON document\n"
-    "  --set KEY=VALUE         override a key of the scenario; may be repeated\n"
+    "  --set KEY=VALUE         override a key of the scenario\n"
     "  --db [FILE]             store the run\n");
 }
 

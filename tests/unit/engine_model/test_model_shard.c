@@ -160,6 +160,52 @@ static void degrees_that_do_not_divide_are_named(void **state)
   assert_true(kc_model_tensor_degree_valid(model, 64, &why));
 }
 
+/* Widths of 96 under 12 heads: degree 4 divides all, and each width is named when it is the odd
+ * one. */
+static void widths_that_do_not_divide_are_named(void **state)
+{
+  (void)state;
+  static const struct {
+    uint32_t dense, expert, shared;
+    const char *why;
+  } cases[] = {
+      {96, 96, 96, NULL},
+      {0, 96, 0, NULL}, /* no such MLP */
+      {98, 96, 96, "the intermediate size of the MLP"},
+      {96, 98, 96, "the intermediate size of an expert"},
+      {96, 96, 98, "the intermediate size of the shared expert"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const char *why = "unset";
+    loaded = (struct kc_model){.heads = 12,
+                               .kv_heads = 4,
+                               .dense_width = cases[i].dense,
+                               .expert_width = cases[i].expert,
+                               .shared_width = cases[i].shared};
+    assert_int_equal(kc_model_tensor_degree_valid(&loaded, 4, &why), cases[i].why == NULL);
+    if (cases[i].why == NULL) {
+      assert_null(why);
+    } else {
+      assert_string_equal(why, cases[i].why);
+    }
+  }
+}
+
+/* Matrices that no recipe quantises, whatever class is named. */
+static void some_matrices_are_always_kept(void **state)
+{
+  (void)state;
+  const struct kc_model *model = load("glm-5.2");
+  assert_false(find(model, "layers.N.self_attn.indexer.weights_proj")->quantisable);
+  assert_true(find(model, "layers.N.self_attn.indexer.wk")->quantisable);
+  assert_false(find(model, "mtp.eh_proj")->quantisable);
+  assert_true(find(model, "mtp.mlp.experts.E.up_proj")->quantisable);
+  assert_int_equal(find(model, "mtp.mlp.experts.E.up_proj")->native, KC_WEIGHT_FP8_BLOCK);
+  model = load("kimi-k2.6");
+  assert_false(find(model, "vision.patch_embed.pos_emb")->quantisable);
+  assert_true(find(model, "mm_projector.proj.0")->quantisable);
+}
+
 /* A tied embedding is one tensor in the checkpoint, and both ends of a pipeline hold it. */
 static void tied_embeddings_sit_at_both_ends(void **state)
 {
@@ -190,6 +236,8 @@ int main(void)
       cmocka_unit_test(layouts_are_those_of_the_servers),
       cmocka_unit_test(kv_projections_replicate_past_the_heads),
       cmocka_unit_test(degrees_that_do_not_divide_are_named),
+      cmocka_unit_test(widths_that_do_not_divide_are_named),
+      cmocka_unit_test(some_matrices_are_always_kept),
       cmocka_unit_test(tied_embeddings_sit_at_both_ends),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

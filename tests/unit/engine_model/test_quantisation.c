@@ -174,6 +174,130 @@ static void vision_tower_of_scout_counts(void **state)
   assert_int_equal(model.vision_layers, 34);
 }
 
+static void long_expressions_are_refused(void **state)
+{
+  (void)state;
+  char text[1024], expression[256];
+  struct kc_diag diag = {0};
+  memset(expression, 'a', 201); /* one more than is allowed */
+  expression[201] = '\0';
+  snprintf(text, sizeof text,
+           "{\"model_type\": \"llama\", \"quantization_config\": {\"quant_method\": \"fp8\","
+           " \"ignore\": [\"re:%s\"]}}",
+           expression);
+  assert_int_equal(kc_model_parse(&model, text, strlen(text), "c.json", &diag), KC_ERR_INPUT);
+  assert_non_null(strstr(diag.text, "which is not understood"));
+}
+
+/* Entries of each kind are counted apart; one more than the ceiling is refused. */
+static void long_lists_are_refused(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *entry;
+    int allowed;
+    const char *message;
+  } cases[] = {
+      {"\"*a\"", 64, "\"quantization_config\" exempts modules by more than 64 names with '*'"},
+      {"\"re:a\"", 64, "\"quantization_config\" exempts modules by more than 64 expressions"},
+      {"\"a\"", 4096, "\"quantization_config\" exempts modules by more than 4096 names"},
+  };
+  static char text[65536];
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (int extra = 0; extra <= 1; extra++) {
+      struct kc_diag diag = {0};
+      size_t used = (size_t)snprintf(text, sizeof text,
+                                     "{\"model_type\": \"llama\", \"quantization_config\":"
+                                     " {\"quant_method\": \"fp8\", \"ignore\": [");
+      for (int n = 0; n < cases[i].allowed + extra; n++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", n == 0 ? "" : ",",
+                                 cases[i].entry);
+      }
+      used += (size_t)snprintf(text + used, sizeof text - used, "]}}");
+      assert_int_equal(kc_model_parse(&model, text, used, "c.json", &diag), KC_ERR_INPUT);
+      /* without the extra entry the list passes, and the first missing key is what is wrong */
+      assert_string_equal(diag.text, extra ? cases[i].message
+                                           : "\"num_hidden_layers\" is missing, expected a whole "
+                                             "number from 1 to 512");
+    }
+  }
+}
+
+#define MLA                                                                        \
+  "\"hidden_size\": 64, \"intermediate_size\": 128, \"num_attention_heads\": 4,"   \
+  " \"vocab_size\": 1000, \"max_position_embeddings\": 512, \"kv_lora_rank\": 16," \
+  " \"qk_nope_head_dim\": 8, \"qk_rope_head_dim\": 4, \"v_head_dim\": 8,"          \
+  " \"n_routed_experts\": 4, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 32"
+
+/* MTP layers are numbered after the model's. */
+static void entries_name_the_mtp_layer(void **state)
+{
+  (void)state;
+  parse("{\"model_type\": \"deepseek_v3\", " MLA ", \"num_hidden_layers\": 3,"
+        " \"first_k_dense_replace\": 1, \"num_nextn_predict_layers\": 1,"
+        " \"quantization_config\": {\"quant_method\": \"fp8\","
+        " \"modules_to_not_convert\": [\"model.layers.3.self_attn\"]}}");
+  assert_int_equal(format_of("layers.N.self_attn.o_proj", 2), KC_WEIGHT_FP8);
+  assert_int_equal(format_of("mtp.self_attn.o_proj", 0), KC_WEIGHT_BF16);
+  assert_int_equal(format_of("mtp.mlp.experts.E.up_proj", 0), KC_WEIGHT_FP8);
+}
+
+static const struct kc_tensor *find(const char *name)
+{
+  for (uint32_t i = 0; i < model.tensor_count; i++) {
+    if (strcmp(model.tensor[i].name, name) == 0) return &model.tensor[i];
+  }
+  print_error("no %s\n", name);
+  assert_true(false);
+  return NULL;
+}
+
+/* moe_layer_freq 2 after one dense layer: layers 2 and 4 of 0 to 5. */
+static void experts_sit_in_every_nth_layer(void **state)
+{
+  (void)state;
+  parse("{\"model_type\": \"deepseek_v3\", " MLA ", \"num_hidden_layers\": 6,"
+        " \"first_k_dense_replace\": 1, \"moe_layer_freq\": 2}");
+  assert_int_equal(find("layers.N.mlp.gate")->layer_bits[0], 0x14);
+  assert_int_equal(find("layers.N.mlp.up_proj")->layer_bits[0], 0x2b);
+}
+
+/* Without a list, GLM-5.2's rule: the first three layers, then every fourth from layer 6. */
+static void indexers_follow_the_frequency(void **state)
+{
+  (void)state;
+  parse("{\"model_type\": \"glm_moe_dsa\", " MLA ", \"num_hidden_layers\": 12,"
+        " \"first_k_dense_replace\": 1, \"q_lora_rank\": 16, \"index_n_heads\": 2,"
+        " \"index_head_dim\": 8, \"index_topk\": 4, \"index_topk_freq\": 4,"
+        " \"index_skip_topk_offset\": 3}");
+  assert_int_equal(find("layers.N.self_attn.indexer.wk")->layer_bits[0], 0x447);
+}
+
+/* Sliding windows: by default even layers of gpt-oss; in Qwen3 only when switched on, and then from
+ * max_window_layers on. */
+static void windows_follow_the_family(void **state)
+{
+  (void)state;
+#define GQA                                                                    \
+  "\"hidden_size\": 64, \"intermediate_size\": 128, \"num_hidden_layers\": 6," \
+  " \"num_attention_heads\": 4, \"vocab_size\": 1000, \"max_position_embeddings\": 512"
+  parse("{\"model_type\": \"gpt_oss\", " GQA ", \"num_local_experts\": 4,"
+        " \"num_experts_per_tok\": 1, \"sliding_window\": 8}");
+  assert_int_equal(model.kv_group_count, 2);
+  for (uint32_t layer = 0; layer < 6; layer++) {
+    assert_int_equal(model.kv_group[1].layer_is[layer], layer % 2 == 0);
+  }
+  parse("{\"model_type\": \"qwen3\", " GQA ", \"sliding_window\": 8, \"max_window_layers\": 4,"
+        " \"use_sliding_window\": false}");
+  assert_int_equal(model.kv_group_count, 1);
+  assert_int_equal(model.kv_group[0].window, 0);
+  parse("{\"model_type\": \"qwen3\", " GQA ", \"sliding_window\": 8, \"max_window_layers\": 4,"
+        " \"use_sliding_window\": true}");
+  assert_int_equal(model.kv_group[0].layers, 4);
+  assert_int_equal(model.kv_group[1].layers, 2);
+  assert_int_equal(model.kv_group[1].layer_is[5], 1);
+}
+
 /* Published layouts that the shipped configs do not use. */
 static void mixed_layers_are_told_apart(void **state)
 {
@@ -202,6 +326,12 @@ int main(void)
       cmocka_unit_test(methods_map_to_formats),
       cmocka_unit_test(entries_name_modules),
       cmocka_unit_test(partly_exempt_tensors_are_split),
+      cmocka_unit_test(long_expressions_are_refused),
+      cmocka_unit_test(long_lists_are_refused),
+      cmocka_unit_test(entries_name_the_mtp_layer),
+      cmocka_unit_test(experts_sit_in_every_nth_layer),
+      cmocka_unit_test(indexers_follow_the_frequency),
+      cmocka_unit_test(windows_follow_the_family),
       cmocka_unit_test(vision_tower_of_scout_counts),
       cmocka_unit_test(mixed_layers_are_told_apart),
   };

@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/base/node.h"
 #include "sim/scenario/scenario.h"
 
 /* ---- a folder of our own ---- */
@@ -366,10 +365,8 @@ static void resolved_text_is_this(void **state)
 static void every_example_loads_and_round_trips(void **state)
 {
   (void)state;
-  char folder[256], trace_set[300];
+  char folder[256];
   snprintf(folder, sizeof folder, "%s/scenarios/examples", KVCAP_SOURCE_DIR);
-  snprintf(trace_set, sizeof trace_set, "workload.trace=%s/t.csv", dir);
-  const char *const sets[] = {trace_set};
   DIR *listing = opendir(folder);
   assert_non_null(listing);
   int examples = 0;
@@ -377,13 +374,7 @@ static void every_example_loads_and_round_trips(void **state)
     char path[600];
     if (strstr(entry->d_name, ".yaml") == NULL) continue;
     snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-    struct kc_document document;
-    struct kc_diag diag;
-    assert_int_equal(kc_document_load(&document, path, &diag), KC_OK);
-    const struct kc_node *workload = kc_node_get(document.root, "workload");
-    const bool has_trace = kc_node_get(workload, "trace") != NULL;
-    kc_document_free(&document);
-    struct loaded *loaded = load_path(path, sets, has_trace ? 1 : 0);
+    struct loaded *loaded = load_path(path, NULL, 0);
     assert_round_trip(loaded);
     free(loaded);
     examples++;

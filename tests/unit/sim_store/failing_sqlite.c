@@ -1,4 +1,4 @@
-/* A VFS that forwards to the default one and counts writes; a heap that forwards and counts requests.
+/* A VFS that forwards to the default one and counts writes; a heap that counts requests.
  *
  *   struct failing_file | the default VFS's own file object, right behind it
  *

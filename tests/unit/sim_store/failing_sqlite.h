@@ -1,4 +1,4 @@
-/* SQLite with a disk that fills up and a heap that runs dry, at the n-th request, once or for good. */
+/* SQLite with a disk that fills up and a heap that runs dry at the n-th request. */
 #ifndef KC_TESTS_FAILING_SQLITE_H
 #define KC_TESTS_FAILING_SQLITE_H
 

@@ -320,8 +320,9 @@ static void test_csv_is_quoted(void **state)
   snprintf(path, sizeof path, "%s/out.csv", place->folder);
   assert_int_equal(
       kc_store_choose(store, "CREATE TEMP TABLE chosen (series, run_id UNIQUE);"
-                      "CREATE TEMP VIEW odd AS SELECT 'a,b' AS x, 'say \"hi\"' AS \"y,z\", NULL AS n,"
-                      " 0.1 AS r UNION ALL SELECT 'two' || char(10) || 'lines', '', 3, 1e300",
+                      "CREATE TEMP VIEW odd AS SELECT 'a,b' AS x, 'say \"hi\"' AS \"y,z\","
+                      " NULL AS n, 0.1 AS r UNION ALL"
+                      " SELECT 'two' || char(10) || 'lines', '', 3, 1e300",
                       NULL, 0, &diag), KC_ERR_INPUT); /* no runs to choose from yet */
   assert_non_null(strstr(diag.text, "holds no runs"));
   assert_int_equal(kc_store_export_csv(store, "odd", path, &rows, &diag), KC_OK);

@@ -1,5 +1,5 @@
-/* Files that are not what they should be, disks that fill up, heaps that run dry: one clear sentence
- * with the right code, and whatever was stored before is intact. timeout: 300 */
+/* Files that are not what they should be, disks that fill up, heaps that run dry: one clear
+ * sentence with the right code, and whatever was stored before is intact. timeout: 300 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
