@@ -77,7 +77,8 @@ answer() {
   jq --raw-output --slurpfile fit "$out/fit-$1.json" '
     def commas: tostring | [while(length > 0; .[:-3]) | .[-3:]] | reverse | join(",");
     "\($fit[0].kv_tokens | commas) tokens fit, " +
-    if .oom then "too few for 64 requests: \(.preemptions) preemptions," else "64 requests run" end +
+    if .oom then "too few for 64 requests: \(.preemptions) preemptions,"
+    else "64 requests run" end +
     " at \(.output_tok_s | round | commas) tok/s"' "$out/kimi-$1-64.json"
 }
 gain="$(jq --slurp '(.[1].output_tok_s / .[0].output_tok_s - 1) * 100 | round' \

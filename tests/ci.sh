@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The longer tests, after tests/run.sh: tests marked `ci` (determinism matrix, kill -9, option
-# builds), property tests under the sanitizers and with the slow invariants, clang, fuzzers.
+# The longer tests, after tests/run.sh: tests marked `ci` (determinism matrix, installation, long
+# property tests), property tests under the sanitizers, everything with the slow invariants, a build
+# without asserts, clang, fuzzers.
 # Together with tests/run.sh at most 35 minutes on 2 cores.
 #
-#   tests/ci.sh          KVCAP_FUZZ_SECONDS sets the time of each fuzzer (20)
+#   tests/ci.sh          KVCAP_FUZZ_SECONDS sets the time of each fuzzer (60)
 set -eu
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -20,8 +21,13 @@ test_build asan --label-regex 'prop' --label-exclude 'ci|soak'
 build_preset check
 test_build check --label-regex 'unit|prop|fault' --label-exclude 'ci|soak'
 
+# Asserts compiled out: nothing may depend on one being evaluated.
+build_preset coverage
+test_build coverage --label-regex 'unit' --label-exclude 'ci|soak'
+
 # clang, libFuzzer, sanitizers. Each fuzzer starts from its corpus and keeps new inputs to itself.
 build_preset fuzz
+test_build fuzz --label-regex 'unit|fuzz' --label-exclude 'ci|soak'
 shopt -s nullglob
 fuzzers=(build/fuzz/tests/fuzz_*)
 [ "${#fuzzers[@]}" -gt 0 ] || { echo "no fuzzers were built"; exit 1; }
@@ -29,12 +35,11 @@ for fuzzer in "${fuzzers[@]}"; do
   name="$(basename "$fuzzer")"
   say "fuzz: $name"
   mkdir -p "build/fuzz/found/$name"
-  "$fuzzer" -seed=1 -max_len=4096 -max_total_time="${KVCAP_FUZZ_SECONDS:-20}" -timeout=1 \
+  "$fuzzer" -seed=1 -max_len=4096 -max_total_time="${KVCAP_FUZZ_SECONDS:-60}" -timeout=5 \
     -print_final_stats=1 -artifact_prefix="build/fuzz/$name-" \
     "build/fuzz/found/$name" "tests/fuzz/corpus/${name#fuzz_}" >"build/fuzz/$name.log" 2>&1 ||
     { tail -n 60 "build/fuzz/$name.log"; exit 1; }
   grep -E 'number_of_executed_units|average_exec_per_sec' "build/fuzz/$name.log"
 done
-test_build fuzz --label-regex 'unit|fuzz' --label-exclude 'ci|soak'
 
 say "all tests passed"

@@ -150,17 +150,22 @@ KC_COLD static enum kc_err refuse(struct kc_pool *pool, struct kc_page page, uin
   return report(pool, code, page.id, page.tag);
 }
 
+/* Is the record that of a page with this tag, held as `hold` says? */
+static inline bool is_held(const struct kc_pool *pool, const struct kc_page_record *record,
+                           uint32_t tag, uint64_t hold)
+{
+  uint64_t differs = record->hold ^ hold;
+  if (ARMED(pool, SKIP_STATE)) differs &= UINT32_MAX;
+  if (ARMED(pool, SKIP_OWNER)) differs &= ~(uint64_t)UINT32_MAX;
+  if (!ARMED(pool, SKIP_TAG)) differs |= kc_tag_of(record->generation) ^ tag;
+  return differs == 0;
+}
+
 /* Is the pair that of a page that is held as `hold` says? The test every operation begins with.
  * Out-of-range ids are caught before the record is read. */
 static inline bool matches(const struct kc_pool *pool, struct kc_page page, uint64_t hold)
 {
-  if (KC_UNLIKELY(page.id >= pool->page_count)) return false;
-  const struct kc_page_record *record = &pool->record[page.id];
-  uint64_t differs = record->hold ^ hold;
-  if (ARMED(pool, SKIP_STATE)) differs &= UINT32_MAX;
-  if (ARMED(pool, SKIP_OWNER)) differs &= ~(uint64_t)UINT32_MAX;
-  if (!ARMED(pool, SKIP_TAG)) differs |= kc_tag_of(record->generation) ^ page.tag;
-  return differs == 0;
+  return page.id < pool->page_count && is_held(pool, &pool->record[page.id], page.tag, hold);
 }
 
 /* The same, and the checksum holds as well. Quarantine is rare enough to pay for it in any mode. */
@@ -230,16 +235,22 @@ enum kc_err kc_pool_init(struct kc_pool *pool, uint32_t page_count, uint64_t see
 
 /* ---- allocation ---- */
 
-/* Does the record of stack[position] agree that it is free, there, at that tag? */
-static inline bool stack_holds(const struct kc_pool *pool, uint32_t position)
+/* Does the record agree that its page is free, at that position of the stack, with that tag? */
+static inline bool is_free_at(const struct kc_pool *pool, const struct kc_page_record *record,
+                              uint32_t position, uint32_t tag)
 {
-  const struct kc_page entry = pool->stack[position];
-  if (KC_UNLIKELY(entry.id >= pool->page_count)) return false;
-  const struct kc_page_record *record = &pool->record[entry.id];
   if (ARMED(pool, SKIP_STACK)) return true;
   const uint64_t differs = (record->hold ^ kc_page_hold(KC_PAGE_FREE, position, 0)) |
-                           (kc_tag_of(record->generation) ^ entry.tag);
+                           (kc_tag_of(record->generation) ^ tag);
   return differs == 0;
+}
+
+/* Does the record of stack[position] agree? */
+static bool stack_holds(const struct kc_pool *pool, uint32_t position)
+{
+  const struct kc_page entry = pool->stack[position];
+  return entry.id < pool->page_count &&
+         is_free_at(pool, &pool->record[entry.id], position, entry.tag);
 }
 
 /* The entry at the top, less `taken`, is bad: puts the taken ones back as they were. */
@@ -278,14 +289,19 @@ bool kc_pool_alloc(struct kc_pool *pool, uint32_t count, uint32_t owner, struct 
   if (count > pool->free_count) return false;
   if (KC_UNLIKELY(pool->paranoid) && !top_is_sealed(pool, count)) return false;
 
+  /* Copies, because the compiler cannot know that the loop's stores leave the pool alone. */
   const uint64_t key[3] = {pool->key[0], pool->key[1], pool->key[2]};
-  struct kc_page_record *const records = pool->record;
+  const struct kc_page *const stack = pool->stack;
+  const uint32_t page_count = pool->page_count;
   const uint32_t top = pool->free_count - 1;
+  const uint64_t hold = live(owner);
   for (uint32_t i = 0; i < count; i++) {
-    const struct kc_page entry = pool->stack[top - i];
-    if (KC_UNLIKELY(!stack_holds(pool, top - i))) return undo_alloc(pool, i);
-    kc_pool_put(&records[entry.id], key, entry.id, records[entry.id].generation + 1, live(owner));
-    out[i] = (struct kc_page){.id = entry.id, .tag = kc_tag_next(entry.tag)};
+    const struct kc_page entry = stack[top - i];
+    if (KC_UNLIKELY(entry.id >= page_count)) return undo_alloc(pool, i);
+    struct kc_page_record *const record = &pool->record[entry.id];
+    if (KC_UNLIKELY(!is_free_at(pool, record, top - i, entry.tag))) return undo_alloc(pool, i);
+    kc_pool_put(record, key, entry.id, record->generation + 1, hold);
+    kc_page_store(&out[i], entry.id, kc_tag_next(entry.tag));
   }
   pool->free_count -= count;
   pool->allocations += count;
@@ -294,14 +310,15 @@ bool kc_pool_alloc(struct kc_pool *pool, uint32_t count, uint32_t owner, struct 
 
 /* ---- free ---- */
 
-/* Pushes a page that leaves its state for FREE; its generation moves on by `bump`. */
-static inline void push(struct kc_pool *pool, const uint64_t key[3], uint32_t id, uint32_t position,
-                        uint64_t bump)
+/* Writes the record of a page that leaves its state for FREE, and its pair on the stack; the
+ * generation moves on by `bump`. `hold` is that of a free page at that place of the stack. */
+static inline void put_free(const struct kc_pool *pool, const uint64_t key[3], uint32_t id,
+                            uint64_t bump, uint64_t hold, struct kc_page *place)
 {
-  struct kc_page_record *record = &pool->record[id];
+  struct kc_page_record *const record = &pool->record[id];
   const uint64_t generation = record->generation + (ARMED(pool, SKIP_BUMP) ? 0 : bump);
-  kc_pool_put(record, key, id, generation, kc_page_hold(KC_PAGE_FREE, position, 0));
-  pool->stack[position] = (struct kc_page){.id = id, .tag = kc_tag_of(generation)};
+  kc_pool_put(record, key, id, generation, hold);
+  kc_page_store(place, id, kc_tag_of(generation));
 }
 
 /* Paranoid mode: how many of the `limit` pages from the last come before a damaged record. */
@@ -332,12 +349,16 @@ enum kc_err kc_pool_free(struct kc_pool *pool, const struct kc_page *pages, uint
   /* Never more than are out, so that a record that lies cannot make us write past the stack. */
   uint32_t limit = count < pool->page_count - base ? count : pool->page_count - base;
   if (KC_UNLIKELY(pool->paranoid)) limit = sealed_from_last(pool, pages, count, limit);
-  const struct kc_page *page = pages + count;
+  const uint32_t page_count = pool->page_count;
+  const uint64_t held = live(owner);
+  struct kc_page *const place = pool->stack + base;
+  uint64_t hold = kc_page_hold(KC_PAGE_FREE, base, 0);
   uint32_t done = 0;
-  for (; done < limit; done++) {
-    page--;
-    if (KC_UNLIKELY(!matches(pool, *page, live(owner)))) break;
-    push(pool, key, page->id, base + done, 1);
+  for (; done < limit; done++, hold += kc_page_hold(KC_PAGE_FREE, 1, 0)) {
+    const struct kc_page page = pages[count - 1 - done];
+    if (KC_UNLIKELY(page.id >= page_count)) break;
+    if (KC_UNLIKELY(!is_held(pool, &pool->record[page.id], page.tag, held))) break;
+    put_free(pool, key, page.id, 1, hold, &place[done]);
   }
   pool->free_count += done;
   pool->frees += done;
@@ -380,7 +401,8 @@ enum kc_err kc_pool_release_quarantined(struct kc_pool *pool, struct kc_page qua
     return refuse(pool, quarantined, owner, KC_PAGE_QUARANTINE, KC_ERR_DOUBLE_FREE);
   }
   KC_ASSERT(pool->free_count < pool->page_count);
-  push(pool, pool->key, quarantined.id, pool->free_count, 2); /* even still; the pair is stale */
+  put_free(pool, pool->key, quarantined.id, 2, /* even still; the pair is stale */
+           kc_page_hold(KC_PAGE_FREE, pool->free_count, 0), &pool->stack[pool->free_count]);
   pool->free_count++;
   pool->quarantine_count--;
   pool->releases++;

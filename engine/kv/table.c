@@ -42,31 +42,15 @@ enum kc_err kc_table_init(struct kc_table *table, uint32_t slots, uint32_t row_p
   return KC_OK;
 }
 
-/* Apart from kc_table_grow so that its ordinary path is a leaf function and saves no registers. */
-static __attribute__((noinline)) bool grow_in_bulk(struct kc_table *table, struct kc_pool *pool,
-                                                   uint32_t slot, uint32_t count)
-{
-  const uint32_t extent = table->extent[slot];
-  KC_ASSERT(extent + count <= table->row_pages);
-  struct kc_page *end = kc_table_row(table, slot) + extent;
-  if (!kc_pool_alloc(pool, count, kc_table_owner(slot), end)) return false;
-  table->extent[slot] = extent + count;
-  table->in_use += count;
-  return true;
-}
-
 bool kc_table_grow(struct kc_table *table, struct kc_pool *pool, uint32_t slot, uint32_t count)
 {
   KC_ASSERT(slot < table->slots);
   const uint32_t extent = table->extent[slot];
   KC_ASSERT(count <= table->row_pages - extent);
-  if (count != 1) return grow_in_bulk(table, pool, slot, count);
   struct kc_page *end = kc_table_row(table, slot) + extent;
-  if (!kc_pool_try_alloc_one(pool, kc_table_owner(slot), end)) {
-    return grow_in_bulk(table, pool, slot, 1);
-  }
-  table->extent[slot] = extent + 1;
-  table->in_use++;
+  if (!kc_pool_alloc(pool, count, kc_table_owner(slot), end)) return false;
+  table->extent[slot] = extent + count;
+  table->in_use += count;
   return true;
 }
 

@@ -47,6 +47,19 @@ static inline struct kc_page *kc_table_row(const struct kc_table *table, uint32_
  * extent + count must not exceed row_pages (assert). */
 bool kc_table_grow(struct kc_table *table, struct kc_pool *pool, uint32_t slot, uint32_t count);
 
+/* The same for one page, in line: a step loop's grant. */
+static inline bool kc_table_grow_one(struct kc_table *table, struct kc_pool *pool, uint32_t slot)
+{
+  KC_ASSERT(slot < table->slots);
+  const uint32_t extent = table->extent[slot];
+  KC_ASSERT(extent < table->row_pages);
+  struct kc_page *end = kc_table_row(table, slot) + extent;
+  if (!kc_pool_alloc_one(pool, kc_table_owner(slot), end)) return false;
+  table->extent[slot] = extent + 1;
+  table->in_use++;
+  return true;
+}
+
 /* Gives all pages of a row back and empties it. Pages that fault are left alone (reported through
  * the pool's hook, in use by whoever the record says); the rest are freed. KC_OK or the first fault
  * met, from the end of the row. O(extent). */

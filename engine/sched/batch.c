@@ -308,10 +308,27 @@ bool kc_batch_grant_decode(struct kc_batch *batch, uint32_t slot)
 {
   KC_ASSERT(batch->slot[slot].state == KC_SLOT_DECODE);
   if (batch->pool->free_count == 0) return false;
-  const bool grown = kc_table_grow(batch->table, batch->pool, slot, 1);
+  const bool grown = kc_table_grow_one(batch->table, batch->pool, slot);
   KC_ASSERT(grown);
   note_grant(batch, slot, 1);
   batch->demand_pages++;
+  return true;
+}
+
+bool kc_batch_grant_needy(struct kc_batch *batch)
+{
+  const struct kc_list *needy = kc_batch_needy(batch);
+  struct kc_grant *grant = batch->grant + batch->step.grant_count;
+  KC_ASSERT(batch->step.grant_count + needy->count <= 2 * batch->config.max_running);
+  if (batch->pool->free_count < needy->count) return false;
+  for (uint32_t slot = needy->head; slot != KC_SLOT_NONE; slot = batch->slot[slot].list_next) {
+    const uint32_t extent = batch->table->extent[slot];
+    const bool grown = kc_table_grow_one(batch->table, batch->pool, slot);
+    KC_ASSERT(grown);
+    *grant++ = (struct kc_grant){.slot = slot, .first = extent, .count = 1};
+  }
+  batch->step.grant_count += needy->count;
+  batch->demand_pages += needy->count;
   return true;
 }
 

@@ -141,6 +141,9 @@ bool kc_batch_arrive(struct kc_batch *batch);
  * tokens and a place among the decodes at once. The caller has checked that pages and a slot are
  * free. */
 uint32_t kc_batch_start_head(struct kc_batch *batch, uint32_t tokens, bool kv_in_place);
+/* One page for every decode that needs one, in batch order, when there are enough for all; false
+ * and nothing done when there are not. What kc_batch_grant_decode does singly, in one loop. */
+bool kc_batch_grant_needy(struct kc_batch *batch);
 /* One page for a decode. False when the pool is empty. */
 bool kc_batch_grant_decode(struct kc_batch *batch, uint32_t slot);
 /* The next `tokens` tokens of a prefill and the pages they need. False when pages are short. */

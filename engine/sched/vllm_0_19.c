@@ -67,6 +67,7 @@ static bool serve_decodes(struct kc_batch *batch)
 {
   const struct kc_list *needy = kc_batch_needy(batch);
   const uint64_t before = batch->preemptions;
+  if (kc_batch_grant_needy(batch)) return true;
   for (uint32_t slot = needy->head; slot != KC_SLOT_NONE; slot = batch->slot[slot].list_next) {
     bool granted = kc_batch_grant_decode(batch, slot);
     while (!granted) {
@@ -76,7 +77,8 @@ static bool serve_decodes(struct kc_batch *batch)
       granted = kc_batch_grant_decode(batch, slot);
     }
   }
-  return batch->preemptions == before;
+  KC_ASSERT(batch->preemptions > before);
+  return false;
 }
 
 /* The half-computed prompt, if there is one. False when it had to give way. */

@@ -66,8 +66,8 @@ uint64_t kc_kv_bytes(enum kc_kv_format format, uint64_t width);
 /* Weight-only formats (int4) compute in BF16. */
 enum kc_math kc_weight_math(enum kc_weight_format format);
 
-/* Names as in scenarios and on the command line ("int4-g32"; DEFAULT is "checkpoint"); parse returns
- * false if unknown and then leaves *out alone. */
+/* Names as in scenarios and on the command line ("int4-g32"; DEFAULT is "checkpoint"); parse
+ * returns false if unknown and then leaves *out alone. */
 const char *kc_weight_format_name(enum kc_weight_format format);
 bool kc_weight_format_parse(const char *name, enum kc_weight_format *out);
 const char *kc_kv_format_name(enum kc_kv_format format);

@@ -79,8 +79,22 @@ set yrange [0 : 105]
 set ytics 25
 set tmargin at screen y(height - 418)
 set bmargin at screen y(height - 418 - 135)
+plot for [i = 1:runs] ARG1 using (column("time_s")):(of(i, column("kv_used_percent"))) \
+     with steps lw 1.6 lc rgb colour(i) dt dashes(i)
+
+# The legend belongs to all three panels: an empty plot below them carries it.
+set lmargin at screen 0
+set rmargin at screen 1
+set tmargin at screen y(legend)
+set bmargin at screen 0
+unset border
+unset tics
+unset label
+unset xlabel
+unset grid
+set xrange [0:1]
+set yrange [0:1]
 set key at screen 0.085, y(legend - 8) left top vertical Left reverse maxrows runs \
     samplen 2 spacing 1.1
-plot for [i = 1:runs] ARG1 using (column("time_s")):(of(i, column("kv_used_percent"))) \
-     with steps lw 1.6 lc rgb colour(i) dt dashes(i) title names[i]
+plot for [i = 1:runs] NaN with lines lw 1.6 lc rgb colour(i) dt dashes(i) title names[i]
 unset multiplot

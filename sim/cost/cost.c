@@ -48,18 +48,12 @@ static kc_u128 dense_op(const struct kc_cost *cost, const struct kc_cost_op *op,
   return op->latency + larger(bytes, op->flop_unit * units);
 }
 
-static bool is_dense(enum kc_cost_kind kind)
-{
-  return kind == KC_COST_TOKENS || kind == KC_COST_LOGITS || kind == KC_COST_EXPERTS;
-}
-
 kc_u128 kc_cost_dense(const struct kc_cost *cost, uint64_t tokens, uint64_t logits)
 {
   kc_u128 total = cost->host_step;
   KC_ASSERT(cost->op_count <= KC_COST_OPS_MAX);
   KC_ASSERT(logits <= tokens);
-  for (uint32_t i = 0; i < cost->op_count; i++) {
-    if (!is_dense(cost->op[i].kind)) continue;
+  for (uint32_t i = cost->context_ops; i < cost->op_count; i++) {
     total += dense_op(cost, &cost->op[i], tokens, logits);
   }
   return total;
@@ -88,11 +82,13 @@ static kc_u128 prefill_attention(const struct kc_cost_op *op, const struct kc_ag
 kc_u128 kc_cost_context(const struct kc_cost *cost, const struct kc_aggregates *sum)
 {
   kc_u128 total = 0;
-  for (uint32_t i = 0; i < cost->op_count; i++) {
+  for (uint32_t i = 0; i < cost->context_ops; i++) {
     const struct kc_cost_op *op = &cost->op[i];
-    if (op->kind == KC_COST_DECODE_ATTENTION) total += decode_attention(op, sum);
-    if (op->kind == KC_COST_PREFILL_ATTENTION) total += prefill_attention(op, sum);
-    if (op->kind == KC_COST_INTEGRITY) {
+    if (op->kind == KC_COST_DECODE_ATTENTION) {
+      total += decode_attention(op, sum);
+    } else if (op->kind == KC_COST_PREFILL_ATTENTION) {
+      total += prefill_attention(op, sum);
+    } else {
       total += op->latency + op->byte_unit * sum->table_entries;
     }
   }

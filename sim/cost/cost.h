@@ -64,6 +64,7 @@ struct kc_cost_config {
 
 struct kc_cost {
   uint32_t op_count;
+  uint32_t context_ops;    /* the first so many are attention and integrity check */
   struct kc_cost_op op[KC_COST_OPS_MAX];
   uint32_t experts, experts_per_token;
   uint64_t host_step;      /* 2^-20 ps */

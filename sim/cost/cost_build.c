@@ -307,17 +307,18 @@ enum kc_err kc_cost_build(struct kc_cost *cost, const struct kc_cost_config *con
   }
   b.latency = to_units(profile->op_latency_us * 1e-6);
   cost->host_step = to_units(profile->host_step_us * 1e-6);
-  add_products(&b);
-  add_tied_head(&b);
   for (uint32_t i = 0; i < config->model->kv_group_count; i++) {
     const struct kc_kv_group *group = &config->model->kv_group[i];
     if (group->kind == KC_KV_LINEAR) continue;
     add_attention(&b, group);
     add_indexer(&b, group);
   }
+  add_integrity(&b);
+  cost->context_ops = cost->op_count; /* in front, because most steps visit only these */
+  add_products(&b);
+  add_tied_head(&b);
   add_norms(&b);
   add_allreduce(&b);
-  add_integrity(&b);
   return KC_OK;
 }
 

@@ -190,7 +190,8 @@ void kc_metrics_finish(struct kc_metrics *metrics, struct kc_summary *out)
   if (total->makespan_ps > 0) {
     const kc_u128 scaled = (kc_u128)total->output_tokens * (uint64_t)KC_PS_PER_S * 1000000u;
     const uint64_t span = (uint64_t)total->makespan_ps;
-    total->output_tok_s_micro = (uint64_t)((scaled + span / 2) / span);
+    const kc_u128 rate = (scaled + span / 2) / span;
+    total->output_tok_s_micro = rate < UINT64_MAX ? (uint64_t)rate : UINT64_MAX;
   }
   kc_statistic_of(&total->ttft, metrics->ttft, metrics->ttft_count);
   kc_statistic_of(&total->tpot, metrics->tpot, metrics->tpot_count);

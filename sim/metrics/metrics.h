@@ -10,9 +10,11 @@
  *
  * result_sha256 covers, as little-endian 64-bit words: a version word; six words per outcome in the
  * order in which they ended (request; status | reason << 8 | preemptions << 32; outputs;
- * first_token_ps; end_ps; resident_ps); then the totals and the non-empty buckets of the ITL
- * histogram. It is the same whether rows are kept or not. kc_canonical_* below are the one place
- * that knows this layout.
+ * first_token_ps; end_ps; resident_ps); then the totals (requests, input tokens, output tokens,
+ * steps, preemptions, max_running, max_waiting, kv_peak_tokens, kv_peak_pages, clipped requests,
+ * makespan_ps, busy_ps); then the ITL histogram: its total, and (bucket, count) of each non-empty
+ * bucket in ascending order. It is the same whether rows are kept or not. kc_canonical_* below are
+ * the one place that knows this layout.
  */
 #ifndef KC_SIM_METRICS_METRICS_H
 #define KC_SIM_METRICS_METRICS_H

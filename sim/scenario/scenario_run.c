@@ -59,7 +59,8 @@ static enum kc_err compute_memory(struct kc_run *run, struct kc_diag *diag)
   if (!fit->fits) {
     return kc_fail_at(diag, KC_ERR_NO_FIT, run->scenario->path, 0, 0,
                       "does not fit (%s): %s; kvcap fit with this scenario and the same --set "
-                      "prints the bill and the nearest change that fits", fit->phase, fit->inequality);
+                      "prints the bill and the nearest change that fits",
+                      fit->phase, fit->inequality);
   }
   KC_ASSERT(run->fit.pages > 0);
   KC_ASSERT(run->fit.page_size == pool->sched.page_size);

@@ -28,8 +28,8 @@ struct kc_run {
 };
 
 /* Computes the bill (KC_ERR_NO_FIT with the failing inequality when it does not fit), reads the
- * trace, builds the request table and the step model, reserves memory. `run` is filled from nothing.
- */
+ * trace, builds the request table and the step model, reserves memory. `run` is filled from
+ * nothing. */
 enum kc_err kc_run_prepare(struct kc_run *run, const struct kc_scenario *scenario,
                            struct kc_diag *diag);
 

@@ -1,6 +1,8 @@
-#!/bin/bash
+#!/usr/bin/env bash
 # kvcap fit from the outside: published figures, exit statuses, the nearest change put to use.
 # timeout: 300
+# Options are kept in variables and split on purpose; jq programs hold dollars.
+# shellcheck disable=SC2086,SC2016
 set -u
 command -v jq > /dev/null || { echo "jq is missing; it is in the install list"; exit 77; }
 [ -x "${KVCAP:-}" ] || { echo "KVCAP does not name the program"; exit 1; }

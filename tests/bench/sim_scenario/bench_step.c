@@ -4,8 +4,8 @@
  *   bench_step                            a table: nanoseconds, JSON lines
  *
  * With pages of 4096 tokens nobody needs a page after the first, so the difference between two
- * lengths of run is the cost of the extra steps alone. With pages of 16, B / 16 grants a step come on
- * top. tests/bench/run.sh and tests/prop/test_step_flat.sh count instructions the same way.
+ * lengths of run is the cost of the extra steps alone. With pages of 16, B / 16 grants a step come
+ * on top. tests/prop/test_step_flat.sh counts instructions the same way.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +15,8 @@
 #include "engine/base/number.h"
 #include "tests/prop/sim_scenario/run_support.h"
 
+enum { STEPS_MAX = 4096 };
+
 static double now_s(void)
 {
   struct timespec t;
@@ -22,12 +24,14 @@ static double now_s(void)
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Contexts cost next to nothing here: durations then stay in few buckets of the ITL histogram, whose
- * hashing at the end of a run would otherwise be counted as steps. The work of a step is the same. */
+/* Contexts cost next to nothing here: durations then stay in few buckets of the ITL histogram,
+ * whose hashing at the end of a run would otherwise be counted as steps. The work of a step is the
+ * same. */
 static void flatten(struct kc_cost *cost)
 {
   for (uint32_t i = 0; i < cost->op_count; i++) {
-    if (cost->op[i].kind != KC_COST_DECODE_ATTENTION && cost->op[i].kind != KC_COST_INTEGRITY) continue;
+    const enum kc_cost_kind kind = cost->op[i].kind;
+    if (kind != KC_COST_DECODE_ATTENTION && kind != KC_COST_INTEGRITY) continue;
     cost->op[i].byte_unit = 1;
     cost->op[i].flop_unit = 1;
   }
@@ -36,7 +40,7 @@ static void flatten(struct kc_cost *cost)
 /* Seconds for one wave of `batch` requests of `steps` outputs. */
 static double wave_s(uint32_t batch, uint32_t steps, uint32_t page_size)
 {
-  const uint32_t pages_each = (steps + page_size) / page_size + 1;
+  const uint32_t pages_each = STEPS_MAX / page_size + 2; /* the same pool for every length */
   struct test_run run = {.request_count = batch};
   test_instance_default(&run.instance, batch * pages_each);
   test_cost_random(&run.cost, 1, 0);
@@ -86,8 +90,8 @@ static void table(void)
 static uint32_t argument(const char *text)
 {
   uint64_t value;
-  if (!kc_parse_u64(text, strlen(text), &value) || value == 0 || value > 1000000) {
-    fprintf(stderr, "bench_step: '%s' is not a count between 1 and 1000000\n", text);
+  if (!kc_parse_u64(text, strlen(text), &value) || value == 0 || value > STEPS_MAX) {
+    fprintf(stderr, "bench_step: '%s' is not a count between 1 and %d\n", text, STEPS_MAX);
     exit(2);
   }
   return (uint32_t)value;

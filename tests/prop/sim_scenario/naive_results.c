@@ -12,10 +12,12 @@ static int by_value(const void *left, const void *right)
   return (a > b) - (a < b);
 }
 
-/* Mean and quotients are rounded half up. */
+/* Mean and quotients are rounded half up; what 64 bits cannot hold is their largest value (only a
+ * rate over steps of picoseconds gets there). */
 static uint64_t rounded(kc_u128 numerator, uint64_t denominator)
 {
-  return (uint64_t)((numerator + denominator / 2) / denominator);
+  const kc_u128 quotient = (numerator + denominator / 2) / denominator;
+  return quotient > UINT64_MAX ? UINT64_MAX : (uint64_t)quotient;
 }
 
 static void describe(struct kc_statistic *out, kc_ps *values, uint64_t count)

@@ -35,14 +35,15 @@ void test_cost_random(struct kc_cost *cost, uint64_t seed, uint32_t cap_count)
   cost->experts = 64;
   cost->experts_per_token = 1 + (uint32_t)kc_random_below(&random, 8);
   cost->host_step = kc_random_below(&random, UINT64_C(1) << 50);
-  cost->op[cost->op_count++] = random_op(&random, KC_COST_TOKENS, -1);
-  cost->op[cost->op_count++] = random_op(&random, KC_COST_LOGITS, -1);
-  cost->op[cost->op_count++] = random_op(&random, KC_COST_EXPERTS, -1);
   cost->op[cost->op_count++] = random_op(&random, KC_COST_INTEGRITY, -1);
   for (int32_t cap = -1; cap < (int32_t)cap_count; cap++) {
     cost->op[cost->op_count++] = random_op(&random, KC_COST_DECODE_ATTENTION, cap);
     cost->op[cost->op_count++] = random_op(&random, KC_COST_PREFILL_ATTENTION, cap);
   }
+  cost->context_ops = cost->op_count;
+  cost->op[cost->op_count++] = random_op(&random, KC_COST_TOKENS, -1);
+  cost->op[cost->op_count++] = random_op(&random, KC_COST_LOGITS, -1);
+  cost->op[cost->op_count++] = random_op(&random, KC_COST_EXPERTS, -1);
 }
 
 void test_instance_default(struct kc_instance_config *config, uint32_t pages)

@@ -1,4 +1,4 @@
-/* Two small runs worked out by hand, step by step, against vLLM 0.19's rules. Every step takes 10 ms.
+/* Two small runs worked out by hand, step by step, from vLLM 0.19's rules. A step takes 10 ms.
  *
  * Plenty: pages of 4 tokens, 8 pages, at most 3 running, 8 tokens a step.
  *

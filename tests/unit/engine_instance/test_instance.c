@@ -1,4 +1,4 @@
-/* The instance against an executor of constant steps: integrity, refusals, empty steps, statuses. */
+/* The instance with an executor of constant steps: integrity, refusals, empty steps, statuses. */
 #include "engine/instance/instance.h"
 
 #include <setjmp.h>

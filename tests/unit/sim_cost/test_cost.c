@@ -1,7 +1,7 @@
-/* The step model against arithmetic done here from published shapes and rates, in floating point and
- * in another order: Llama 3.1 8B (32 layers, hidden 4096, 32 + 2 x 8 heads of 128, MLP 14336,
- * vocabulary 128256, untied) in BF16 on H200 (4.8 TB/s, 989.4 TFLOP/s) with efficiencies 0.8 and 0.6
- * and 3 us an operation; and the experts of Kimi K2 (384, 8 per token). */
+/* The step model against arithmetic done here from published shapes and rates, in floating point
+ * and in another order: Llama 3.1 8B (32 layers, hidden 4096, 32 + 2 x 8 heads of 128, MLP 14336,
+ * vocabulary 128256, untied) in BF16 on H200 (4.8 TB/s, 989.4 TFLOP/s) with efficiencies 0.8 and
+ * 0.6 and 3 us an operation; and the experts of Kimi K2 (384, 8 per token). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
