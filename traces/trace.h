@@ -20,9 +20,35 @@ enum {
 
 struct kc_trace_row {
   kc_ps arrival_ps;   /* >= 0, the earliest row is 0 */
-  uint32_t input_tokens;
+  uint32_t input_tokens;  /* the whole prompt: readers of incremental formats add the kept context */
   uint32_t output_tokens;
 };
+
+/* ---- what only some formats can say: one entry per row, NULL when the format cannot ---- */
+
+#define KC_TRACE_NONE UINT32_MAX
+
+/* Row flags. */
+enum {
+  KC_ROW_FAILED = 1,     /* the server or the client gave up; what was recorded is kept */
+  KC_ROW_CANCELLED = 2,  /* the user stopped it */
+  KC_ROW_SUBAGENT = 4,   /* issued by a nested agent */
+  KC_ROW_COMPACTED = 8   /* the prompt is shorter than its predecessor's in the session */
+};
+
+struct kc_trace_columns {
+  uint32_t *session;     /* dense number in order of first appearance; KC_TRACE_NONE = no session */
+  uint32_t *after;       /* closed loop: row that must end first; KC_TRACE_NONE = starts at arrival */
+  kc_ps *wait_ps;        /* closed loop: from the end of `after` to this request (think, tool time) */
+  uint64_t *block_first; /* prefix ids of the row: trace->block[block_first, + block_count) */
+  uint32_t *block_count;
+  uint32_t *kind;        /* dense number of the model, type or log kind; names in trace->kind_name */
+  uint8_t *flags;
+};
+
+/* How a format's prefix ids end: CEIL lists the partial last block (it can be reused only by an
+ * identical prompt), FLOOR leaves it out, NONE: no ids. */
+enum kc_tail_rule { KC_TAIL_NONE, KC_TAIL_CEIL, KC_TAIL_FLOOR };
 
 /* Counted repairs; the names are printed as they are. */
 enum kc_trace_note {
@@ -71,6 +97,16 @@ struct kc_trace {
   uint64_t context_tokens_max;                  /* longest input + output of one row */
   bool prefix_ids;           /* false: the format says nothing of shared prefixes, so a prefix
                                 hit rate is unknown, which is not the same as 0 % */
+  struct kc_trace_columns column;
+  uint32_t *block;           /* dense ids, equal ids = equal content with an equal past; heap */
+  uint64_t block_total;      /* entries of `block` */
+  uint32_t block_distinct;   /* ids are 0 .. block_distinct - 1 */
+  uint32_t block_tokens;     /* tokens per id; 0 = no ids */
+  enum kc_tail_rule tail;
+  uint32_t session_count;
+  uint32_t kind_count;
+  char (*kind_name)[32];     /* heap */
+  uint32_t file_count;       /* files read (a folder or shards are many) */
   char ignored_columns[KC_TRACE_IGNORED_BYTES]; /* their names, "a, b"; "..." when cut */
   uint64_t note[KC_NOTES];
 };
