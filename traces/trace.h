@@ -15,7 +15,10 @@
 enum {
   KC_TRACE_LINE_BYTES_MAX = 16 << 20, /* one line without its LF */
   KC_TRACE_COLUMNS_MAX = 256,
-  KC_TRACE_IGNORED_BYTES = 256
+  KC_TRACE_IGNORED_BYTES = 256,
+  KC_TRACE_KIND_BYTES = 32,           /* of a kind's name, its NUL included */
+  KC_TRACE_DOCUMENT_BYTES_MAX = 1 << 28, /* a file that is one JSON document */
+  KC_TRACE_FILES_MAX = 65536          /* of a folder */
 };
 
 struct kc_trace_row {
@@ -67,7 +70,23 @@ enum kc_trace_note {
   KC_NOTE_IGNORED_COLUMNS,    /* columns of the file that the format does not use */
   KC_NOTE_NO_ARRIVALS,        /* 1 when the format has lengths only; all arrive at 0 */
   KC_NOTE_ROUNDED_TIMES,      /* rows whose time had digits below one picosecond; rounded half up */
-  KC_NOTE_GZIP,               /* 1 when the file was compressed */
+  KC_NOTE_GZIP,               /* files that were compressed */
+  KC_NOTE_SKIPPED_FILES,      /* entries of a folder that are no traces by their names */
+  KC_NOTE_FAILED_KEPT,        /* rows marked as failed; kept with what was recorded */
+  KC_NOTE_FAILED_DROPPED,
+  KC_NOTE_CANCELLED_KEPT,     /* rows marked as cancelled */
+  KC_NOTE_CANCELLED_DROPPED,
+  KC_NOTE_MISSING_OUTPUT,     /* rows without an output length; options say how many they get */
+  KC_NOTE_INPUT_FROM_IDS,     /* rows without an input length; counted from their prefix ids */
+  KC_NOTE_ROWS_WITHOUT_IDS,   /* in a trace where other rows have prefix ids */
+  KC_NOTE_IDS_MISMATCH,       /* rows whose number of ids fits neither ceil nor floor; ids beyond
+                                 the prompt's end were cut off */
+  KC_NOTE_IDS_OTHER_TAIL,     /* rows whose number of ids fits the other tail rule only */
+  KC_NOTE_UNCHAINED_IDS,      /* ids that follow different ids in different rows: content hashes;
+                                 only equal leading runs are taken as equal */
+  KC_NOTE_MISSING_ARRIVALS,   /* rows without a time in a format that has them; they follow their
+                                 session's previous turn */
+  KC_NOTE_NULL_CELLS,         /* JSON nulls, taken as absent */
   KC_NOTES
 };
 /* Stable key, for JSON and tests: "crlf_lines", "out_of_order_rows", ... Never NULL. */
@@ -77,10 +96,28 @@ const char *kc_trace_note_text(enum kc_trace_note note);
 
 enum kc_zero_output { KC_ZERO_OUTPUT_ERROR, KC_ZERO_OUTPUT_DROP, KC_ZERO_OUTPUT_FLOOR };
 
+/* What a bare number of a time column counts. FORMAT: what the format says, which is printed. */
+enum kc_time_unit {
+  KC_UNIT_FORMAT,
+  KC_UNIT_S,
+  KC_UNIT_MS,
+  KC_UNIT_US,
+  KC_UNIT_NS,
+  KC_UNIT_PS
+};
+
+enum kc_row_policy { KC_ROW_KEEP, KC_ROW_DROP };
+
+/* All-zero members that were added to the first three mean "as the format says" or "keep". */
 struct kc_trace_options {
-  const char *format;              /* NULL = detect by content; else "azure", "vidur" */
+  const char *format;              /* NULL = detect by content; else a reader's name */
   enum kc_zero_output zero_output; /* rows that produced nothing; default ERROR: say what to do */
   uint64_t rows_max;               /* ceiling; default 100,000,000 */
+  enum kc_time_unit time_unit;     /* of formats whose times are numbers; an error for others */
+  uint32_t block_tokens;           /* tokens per prefix id; 0 = the format's */
+  enum kc_tail_rule tail;          /* NONE = the format's */
+  enum kc_row_policy failed, cancelled;
+  uint32_t missing_output_tokens;  /* for rows of formats without output lengths; 0 = an error */
 };
 void kc_trace_options_default(struct kc_trace_options *options);
 
@@ -89,8 +126,9 @@ struct kc_trace {
   uint64_t count;            /* >= 1 after a successful load */
   char path[KC_DIAG_PATH_BYTES];
   char format[16];           /* as recognised */
-  char sha256[65];           /* of the file's bytes, compressed as they are */
-  uint64_t bytes;            /* of the file */
+  char sha256[65];           /* of the file's bytes, compressed as they are; of several files: of
+                                the lines "<sha256>  <name>\n" in the order read */
+  uint64_t bytes;            /* of the files */
   kc_ps span_ps;             /* last arrival */
   uint64_t input_tokens, output_tokens;         /* sums, floored tokens included */
   uint32_t input_tokens_max, output_tokens_max; /* longest of each */
@@ -107,6 +145,7 @@ struct kc_trace {
   uint32_t kind_count;
   char (*kind_name)[32];     /* heap */
   uint32_t file_count;       /* files read (a folder or shards are many) */
+  enum kc_time_unit time_unit; /* of the bare numbers read; KC_UNIT_FORMAT: dates, or no times */
   char ignored_columns[KC_TRACE_IGNORED_BYTES]; /* their names, "a, b"; "..." when cut */
   uint64_t note[KC_NOTES];
 };
@@ -117,9 +156,39 @@ struct kc_trace {
  * and may be freed. */
 enum kc_err kc_trace_load(struct kc_trace *trace, const char *path,
                           const struct kc_trace_options *options, struct kc_diag *diag);
+/* Several files of one format as one trace, in the order given (shards). `path` may also be a
+ * folder, in both functions: its files *.csv, *.json, *.jsonl and *.ndjson, each also with .gz, in
+ * the order of their names, not those of folders below it. */
+enum kc_err kc_trace_load_files(struct kc_trace *trace, const char *const *path, size_t count,
+                                const struct kc_trace_options *options, struct kc_diag *diag);
 /* The same from bytes in memory; `path` only names them in messages. */
 enum kc_err kc_trace_parse(struct kc_trace *trace, const char *path, const char *data, size_t bytes,
                            const struct kc_trace_options *options, struct kc_diag *diag);
 void kc_trace_free(struct kc_trace *trace);
+
+/* Names of the formats, "azure", ...; NULL beyond the last. */
+const char *kc_trace_format_name(size_t index);
+/* "s", "ms", "us", "ns", "ps"; "" for KC_UNIT_FORMAT. "none", "ceil", "floor". Never NULL. */
+const char *kc_time_unit_name(enum kc_time_unit unit);
+const char *kc_tail_rule_name(enum kc_tail_rule tail);
+
+/* What an infinite prefix cache would have found: for each row, the leading ids that some earlier
+ * row (in the trace's order) led with as well. A partial last block counts as a block, and for the
+ * tokens that it holds. */
+struct kc_trace_reuse {
+  uint64_t rows;          /* that have ids */
+  uint64_t blocks, blocks_reused;
+  uint64_t tokens, tokens_reused; /* of the rows that have ids */
+};
+/* Errors: KC_ERR_MEMORY. All zero when the trace has no ids: the rate is unknown, not 0. */
+enum kc_err kc_trace_reuse(const struct kc_trace *trace, struct kc_trace_reuse *reuse,
+                           struct kc_diag *diag);
+
+/* Writes the trace in the program's own format, `kvcap-trace` (traces/FORMATS.md): read again it
+ * gives the same rows and columns. `write` gets pieces of text; false from it ends the writing with
+ * KC_ERR_FILE. */
+typedef bool kc_trace_write_text(void *context, const char *text, size_t bytes);
+enum kc_err kc_trace_write(const struct kc_trace *trace, kc_trace_write_text *write, void *context,
+                           struct kc_diag *diag);
 
 #endif

@@ -78,7 +78,8 @@ static void add_load(json_t *root, const struct kc_run *run)
   json_object_set_new(root, "max_waiting", count(s->max_waiting));
   json_object_set_new(root, "kv_peak_tokens", count(s->kv_peak_tokens));
   json_object_set_new(root, "kv_peak_pages", count(s->kv_peak_pages));
-  /* No prefix cache in the policy and no prefix ids in the formats: unknown, which is not 0. */
+  /* No prefix cache in the policy yet: unknown, which is not 0. What the trace would allow is in
+   * trace.infinite_cache. */
   json_object_set_new(root, "cache_hit_token_ratio", json_null());
 }
 
@@ -110,21 +111,94 @@ static void add_memory(json_t *root, const struct kc_run *run)
   json_object_set_new(root, "gpus", count(kc_run_gpus(run->scenario)));
 }
 
+/* ---- the trace: what was applied, dropped and assumed ---- */
+
+static void set_seconds(json_t *object, const char *key, kc_ps time_ps, bool said)
+{
+  if (said) json_object_set_new(object, key, json_real((double)time_ps / 1e12));
+}
+
+static void set_fraction(json_t *object, const char *key, struct kc_fraction fraction)
+{
+  if (fraction.numerator == fraction.denominator) return;
+  json_object_set_new(object, key, json_sprintf("%llu/%llu",
+                                                (unsigned long long)fraction.numerator,
+                                                (unsigned long long)fraction.denominator));
+}
+
+/* What the workload's keys ask for; those that change nothing are left out. */
+static json_t *applied(const struct kc_transform *t)
+{
+  json_t *object = json_object();
+  set_seconds(object, "from_s", t->from_ps, t->from_ps > 0);
+  set_seconds(object, "to_s", t->to_ps, t->to_ps != KC_PS_NEVER);
+  if (t->skip_rows > 0) json_object_set_new(object, "skip", count(t->skip_rows));
+  if (t->limit_rows != UINT64_MAX) json_object_set_new(object, "limit", count(t->limit_rows));
+  set_fraction(object, "sample", t->sample);
+  set_seconds(object, "idle_cap_s", t->idle_cap_ps, t->idle_cap_ps != KC_PS_NEVER);
+  set_fraction(object, "rate", t->rate);
+  set_seconds(object, "spread_s", t->spread_ps, t->spread_ps > 0);
+  return object;
+}
+
+/* The most that any prefix cache could find; null when the trace has no ids: not known, not 0. */
+static json_t *infinite_cache(const struct kc_trace_reuse *reuse)
+{
+  if (reuse->tokens == 0) return json_null();
+  json_t *object = json_object();
+  json_object_set_new(object, "rows", count(reuse->rows));
+  json_object_set_new(object, "blocks", count(reuse->blocks));
+  json_object_set_new(object, "blocks_reused", count(reuse->blocks_reused));
+  json_object_set_new(object, "tokens", count(reuse->tokens));
+  json_object_set_new(object, "tokens_reused", count(reuse->tokens_reused));
+  json_object_set_new(object, "hit_token_ratio",
+                      json_real((double)reuse->tokens_reused / (double)reuse->tokens));
+  return object;
+}
+
+static json_t *notes_of(const struct kc_trace *trace)
+{
+  json_t *notes = json_object();
+  for (int i = 0; i < KC_NOTES; i++) {
+    if (trace->note[i] == 0) continue;
+    json_object_set_new(notes, kc_trace_note_name((enum kc_trace_note)i), count(trace->note[i]));
+  }
+  return notes;
+}
+
+static json_t *changes_of(const struct kc_run *run)
+{
+  json_t *changes = json_object();
+  for (int i = 0; i < KC_CHANGES; i++) {
+    if (run->change[i] == 0) continue;
+    json_object_set_new(changes, kc_trace_change_name((enum kc_trace_change)i),
+                        count(run->change[i]));
+  }
+  return changes;
+}
+
 static json_t *trace(const struct kc_run *run)
 {
   if (run->scenario->workload.is_closed) return json_null();
   json_t *object = json_object();
-  json_t *notes = json_object();
   const struct kc_trace *t = &run->trace;
+  const bool has_unit = t->time_unit != KC_UNIT_FORMAT;
   json_object_set_new(object, "format", json_string(t->format));
   json_object_set_new(object, "rows", count(t->count));
+  json_object_set_new(object, "sessions", count(t->session_count));
+  json_object_set_new(object, "loop", json_string(run->sessions ? "closed" : "open"));
+  json_object_set_new(object, "waiting_rows", count(run->waiting_rows));
   json_object_set_new(object, "span_s", json_real((double)t->span_ps / 1e12));
   json_object_set_new(object, "sha256", json_string(t->sha256));
-  for (int i = 0; i < KC_NOTES; i++) {
-    if (t->note[i] == 0) continue;
-    json_object_set_new(notes, kc_trace_note_name((enum kc_trace_note)i), count(t->note[i]));
-  }
-  json_object_set_new(object, "notes", notes);
+  json_object_set_new(object, "time_unit",
+                      has_unit ? json_string(kc_time_unit_name(t->time_unit)) : json_null());
+  json_object_set_new(object, "block_tokens",
+                      t->block_tokens > 0 ? count(t->block_tokens) : json_null());
+  json_object_set_new(object, "tail", json_string(kc_tail_rule_name(t->tail)));
+  json_object_set_new(object, "infinite_cache", infinite_cache(&run->reuse));
+  json_object_set_new(object, "applied", applied(&run->scenario->workload.transform));
+  json_object_set_new(object, "changes", changes_of(run));
+  json_object_set_new(object, "notes", notes_of(t));
   return object;
 }
 

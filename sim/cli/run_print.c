@@ -55,6 +55,102 @@ static void print_question(const struct kc_run *run)
          pool->profile->host_measured ? "" : "; host term not measured, taken as given");
 }
 
+/* ---- the trace: what was applied, dropped and assumed ---- */
+
+static void print_loop(const struct kc_run *run)
+{
+  char a[32], b[32];
+  if (!run->sessions) {
+    printf("            loop: open, requests come at their recorded times\n");
+    return;
+  }
+  const uint32_t starts = run->request_count - run->waiting_rows;
+  printf("            loop: closed, %s requests wait for the end of another, %s come at their "
+         "recorded times\n", grouped(run->waiting_rows, a), grouped(starts, b));
+}
+
+/* " key 12.5 s" */
+static void print_duration(const char *key, kc_ps time_ps, bool said)
+{
+  char text[64];
+  if (!said) return;
+  kc_format_fixed(time_ps, 12, text);
+  printf(" %s %s s", key, text);
+}
+
+static void print_fraction(const char *key, struct kc_fraction fraction)
+{
+  if (fraction.numerator == fraction.denominator) return;
+  printf(" %s x%" PRIu64, key, fraction.numerator);
+  if (fraction.denominator != 1) printf("/%" PRIu64, fraction.denominator);
+}
+
+static bool applies(const struct kc_transform *t)
+{
+  return t->from_ps > 0 || t->to_ps != KC_PS_NEVER || t->skip_rows > 0 ||
+         t->limit_rows != UINT64_MAX || t->sample.numerator != t->sample.denominator ||
+         t->idle_cap_ps != KC_PS_NEVER || t->rate.numerator != t->rate.denominator ||
+         t->spread_ps > 0;
+}
+
+static void print_applied(const struct kc_transform *t)
+{
+  char a[32];
+  if (!applies(t)) return;
+  printf("            applied:");
+  print_duration("from", t->from_ps, t->from_ps > 0);
+  print_duration("to", t->to_ps, t->to_ps != KC_PS_NEVER);
+  if (t->skip_rows > 0) printf(" skip %s", grouped(t->skip_rows, a));
+  if (t->limit_rows != UINT64_MAX) printf(" limit %s", grouped(t->limit_rows, a));
+  print_fraction("sample", t->sample);
+  print_duration("idle_cap", t->idle_cap_ps, t->idle_cap_ps != KC_PS_NEVER);
+  print_fraction("rate", t->rate);
+  print_duration("spread", t->spread_ps, t->spread_ps > 0);
+  printf("\n");
+}
+
+static const char *by(bool said)
+{
+  return said ? "as told" : "by the format";
+}
+
+static void print_assumed(const struct kc_run *run)
+{
+  const struct kc_trace *t = &run->trace;
+  const struct kc_trace_options *said = &run->scenario->workload.trace_options;
+  if (t->time_unit != KC_UNIT_FORMAT) {
+    printf("            times in %s (%s)\n", kc_time_unit_name(t->time_unit),
+           by(said->time_unit != KC_UNIT_FORMAT));
+  }
+  if (!t->prefix_ids || t->block_tokens == 0) return;
+  printf("            prefix ids of %u tokens (%s), tail %s (%s)", t->block_tokens,
+         by(said->block_tokens > 0), kc_tail_rule_name(t->tail), by(said->tail != KC_TAIL_NONE));
+  if (run->reuse.tokens > 0) {
+    printf("; an infinite cache would find %.1f %% of their tokens",
+           100.0 * (double)run->reuse.tokens_reused / (double)run->reuse.tokens);
+  }
+  printf("\n");
+}
+
+static void print_trace(const struct kc_run *run)
+{
+  char a[32];
+  const struct kc_trace *t = &run->trace;
+  print_loop(run);
+  print_applied(&run->scenario->workload.transform);
+  for (int i = 0; i < KC_CHANGES; i++) {
+    if (run->change[i] == 0) continue;
+    printf("            %s %s\n", grouped(run->change[i], a),
+           kc_trace_change_text((enum kc_trace_change)i));
+  }
+  for (int i = 0; i < KC_NOTES; i++) {
+    if (t->note[i] == 0) continue;
+    printf("            %s %s\n", grouped(t->note[i], a),
+           kc_trace_note_text((enum kc_trace_note)i));
+  }
+  print_assumed(run);
+}
+
 static void print_workload(const struct kc_run *run)
 {
   char a[32], b[32], c[32];
@@ -70,9 +166,10 @@ static void print_workload(const struct kc_run *run)
   const struct kc_trace *t = &run->trace;
   const double span = (double)t->span_ps / 1e12;
   const char *slash = strrchr(t->path, '/');
-  printf("  workload  %s (%s): %s requests in %.1f s", slash != NULL ? slash + 1 : t->path,
-         t->format, grouped(t->count, a), span);
-  if (span > 0) printf(" (%.2f/s)", (double)t->count / span);
+  printf("  workload  %s (%s): %s requests %s %.1f s", slash != NULL ? slash + 1 : t->path,
+         t->format, grouped(t->count, a), run->sessions ? "recorded over" : "in", span);
+  if (span > 0 && !run->sessions) printf(" (%.2f/s)", (double)t->count / span);
+  if (t->session_count > 0) printf(" of %s sessions", grouped(t->session_count, b));
   printf(", %s in, %s out\n", grouped(t->input_tokens, b), grouped(t->output_tokens, c));
   static const char *const rules[] = {"the trace's output lengths", "a fixed number",
                                       "a ratio of the output length"};
@@ -81,11 +178,7 @@ static void print_workload(const struct kc_run *run)
     printf("; it cuts %s requests short", grouped(run->max_tokens_clipped, a));
   }
   printf("\n");
-  for (int i = 0; i < KC_NOTES; i++) {
-    if (t->note[i] == 0) continue;
-    printf("            %s %s\n", grouped(t->note[i], a),
-           kc_trace_note_text((enum kc_trace_note)i));
-  }
+  print_trace(run);
 }
 
 static void print_memory(const struct kc_run *run)

@@ -125,9 +125,11 @@ static void on_end(void *context, const struct kc_outcome *outcome)
 {
   struct kc_metrics *metrics = context;
   struct kc_summary *total = &metrics->total;
+  struct kc_outcome named = *outcome; /* by its row */
   KC_ASSERT(outcome->request < total->requests_total);
   KC_ASSERT((unsigned)outcome->status < KC_STATUSES && (unsigned)outcome->reason < KC_REASONS);
-  kc_canonical_outcome(&metrics->sha, outcome);
+  if (metrics->row_of != NULL) named.request = metrics->row_of[outcome->request];
+  kc_canonical_outcome(&metrics->sha, &named);
   total->requests_by_status[outcome->status]++;
   total->requests_by_reason[outcome->reason]++;
   total->output_tokens += outcome->output_tokens;
@@ -140,7 +142,7 @@ static void on_end(void *context, const struct kc_outcome *outcome)
   if (outcome->status == KC_STATUS_COMPLETED) book_completed(metrics, outcome);
   if (metrics->recorder.on_outcome == NULL || metrics->failure != KC_OK) return;
   metrics->failure =
-      metrics->recorder.on_outcome(metrics->recorder.context, outcome,
+      metrics->recorder.on_outcome(metrics->recorder.context, &named,
                                    &metrics->requests[outcome->request], &metrics->failure_diag);
 }
 

@@ -8,8 +8,11 @@
  *   output tok/s = output tokens / makespan          makespan = first arrival to last end
  * Percentiles are nearest-rank. Which requests a figure covers is given by its count.
  *
+ * A request is named by its row in the trace (from 0). That is its position in the request table,
+ * unless `row_of` says otherwise: sessions are offered in an order that the run decides.
+ *
  * result_sha256 covers, as little-endian 64-bit words: a version word; six words per outcome in the
- * order in which they ended (request; status | reason << 8 | preemptions << 32; outputs;
+ * order in which they ended (row of the request; status | reason << 8 | preemptions << 32; outputs;
  * first_token_ps; end_ps; resident_ps); then the totals (requests, input tokens, output tokens,
  * steps, preemptions, max_running, max_waiting, kv_peak_tokens, kv_peak_pages, clipped requests,
  * makespan_ps, busy_ps); then the ITL histogram: its total, and (bucket, count) of each non-empty
@@ -32,7 +35,8 @@ struct kc_timeline_sample {
   uint64_t held_tokens;
 };
 
-/* Where rows go while the run goes on. Any function may be NULL. */
+/* Where rows go while the run goes on. Any function may be NULL. An outcome names the row of the
+ * trace; `request` is what was offered, with the arrival that it had in this run. */
 struct kc_recorder {
   void *context;
   enum kc_err (*on_outcome)(void *context, const struct kc_outcome *outcome,
@@ -60,6 +64,8 @@ struct kc_summary {
 
 struct kc_metrics {
   const struct kc_request *requests;
+  const uint32_t *row_of;     /* [position] row of the trace, as far as offered; NULL after init:
+                                 the position itself. Set by replay before the first arrival */
   struct kc_recorder recorder;
   struct kc_sha256 sha;
   struct kc_histogram itl;
@@ -85,7 +91,7 @@ enum kc_err kc_metrics_init(struct kc_metrics *metrics, const struct kc_request 
                             const struct kc_recorder *recorder, struct kc_arena *arena);
 struct kc_observer kc_metrics_observer(struct kc_metrics *metrics);
 
-/* Told by replay, in order of time. */
+/* Told by replay, in order of time; `request` is a position in the table. */
 void kc_metrics_arrival(struct kc_metrics *metrics, uint32_t request);
 
 /* Closes the books: asserts Little's law and token conservation, sorts, hashes. */

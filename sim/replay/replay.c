@@ -9,10 +9,14 @@
  *
  * Closed loop: an outcome makes the client offer its next request at that very instant; the request
  * is written to the table and scheduled from inside the step that ended the former one.
+ *
+ * Sessions: every row whose time is known has an arrival in the queue (session.h); the row is
+ * written to the table when its arrival comes, so the table is in the order of time.
  */
 #include "sim/replay/replay.h"
 
 #include "sim/events/events.h"
+#include "sim/replay/session.h"
 
 enum { EVENT_ARRIVAL = 1, EVENT_STEP = 2, EVENT_COMPLETION = 3, QUEUE_CAPACITY = 8,
        POLL_STEPS = 4096 };
@@ -28,6 +32,8 @@ struct replay {
   uint32_t wave_open;            /* closed, wave: requests of this wave that have not ended */
   bool arrival_scheduled;
   bool step_scheduled;
+  bool has_sessions;
+  struct kc_sessions sessions;   /* with has_sessions */
 };
 
 /* ---- closed loop ---- */
@@ -89,11 +95,15 @@ static void on_end(void *context, const struct kc_outcome *outcome)
   struct replay *replay = context;
   replay->books.on_end(replay->books.context, outcome);
   if (replay->config->closed) client_reacts(replay, outcome->end_ps);
+  if (replay->has_sessions) {
+    kc_sessions_ended(&replay->sessions, outcome->request, outcome->end_ps);
+  }
 }
 
 /* ---- events ---- */
 
-/* Keeps exactly one arrival in the queue while any is known. */
+/* Keeps exactly one arrival in the queue while any is known. Sessions keep their own, and every row
+ * of theirs in the table is delivered at once. */
 static enum kc_err schedule_arrival(struct replay *replay)
 {
   if (replay->arrival_scheduled || replay->delivered == replay->offered) return KC_OK;
@@ -111,14 +121,30 @@ static enum kc_err schedule_step(struct replay *replay)
   return kc_events_push(replay->queue, replay->instance.clock_ps, KC_BAND_STEP, EVENT_STEP, 0);
 }
 
-static void handle_arrival(struct replay *replay, const struct kc_event *event)
+/* Sessions: the row that is due is written behind the others of the table. */
+static enum kc_err offer_row(struct replay *replay, kc_ps now_ps, struct kc_diag *diag)
 {
-  KC_ASSERT(event->subject == replay->delivered);
+  uint32_t row;
+  KC_ASSERT(replay->has_sessions);
+  KC_ASSERT(replay->offered == replay->delivered);
+  KC_TRY(kc_sessions_offer(&replay->sessions, now_ps, &row, diag));
+  struct kc_request *request = &replay->config->requests[replay->offered++];
+  *request = replay->config->session.row[row];
+  request->arrival_ps = now_ps;
+  return KC_OK;
+}
+
+static enum kc_err handle_arrival(struct replay *replay, const struct kc_event *event,
+                                  struct kc_diag *diag)
+{
+  if (replay->has_sessions) KC_TRY(offer_row(replay, event->time_ps, diag));
+  KC_ASSERT(replay->has_sessions || event->subject == replay->delivered);
   KC_ASSERT(replay->delivered < replay->offered);
   replay->arrival_scheduled = false;
   kc_metrics_arrival(replay->metrics, replay->delivered);
   replay->delivered++;
   kc_instance_arrive(&replay->instance);
+  return KC_OK;
 }
 
 static bool interrupted(const struct kc_replay_config *config)
@@ -170,7 +196,7 @@ static enum kc_err run_events(struct replay *replay, struct kc_diag *diag)
   KC_TRY(schedule_arrival(replay));
   while (kc_events_pop(replay->queue, &event)) {
     if (event.kind == EVENT_ARRIVAL) {
-      handle_arrival(replay, &event);
+      KC_TRY(handle_arrival(replay, &event, diag));
     } else if (event.kind == EVENT_COMPLETION) {
       KC_TRY(end_step(replay, diag));
     } else {
@@ -187,11 +213,19 @@ static enum kc_err run_events(struct replay *replay, struct kc_diag *diag)
 
 /* ---- set-up ---- */
 
+/* Sessions may have an arrival in the queue for every row. */
+static uint32_t queue_capacity(const struct kc_replay_config *config)
+{
+  KC_ASSERT(config->request_count < UINT32_MAX - QUEUE_CAPACITY);
+  return QUEUE_CAPACITY + (config->session.row != NULL ? config->request_count : 0);
+}
+
 size_t kc_replay_need(const struct kc_replay_config *config)
 {
-  const size_t needs[] = {kc_instance_need(&config->instance),
-                          kc_metrics_need(config->request_count),
-                          kc_events_need(KC_QUEUE_BINARY, QUEUE_CAPACITY)};
+  const uint32_t count = config->request_count;
+  const size_t needs[] = {kc_instance_need(&config->instance), kc_metrics_need(count),
+                          kc_events_need(KC_QUEUE_BINARY, queue_capacity(config)),
+                          config->session.row != NULL ? kc_sessions_need(count) : 0};
   size_t total = 0;
   KC_ASSERT(config->request_count > 0);
   for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
@@ -208,36 +242,53 @@ static enum kc_err set_up(struct replay *replay, struct kc_arena *arena, struct 
       .context = replay, .on_step = on_step, .on_gap = on_gap, .on_end = on_end};
   struct kc_instance_config instance = config->instance;
   instance.demand_is_final = config->closed;
-  replay->queue = kc_events_create(KC_QUEUE_BINARY, QUEUE_CAPACITY, arena);
+  replay->queue = kc_events_create(KC_QUEUE_BINARY, queue_capacity(config), arena);
   if (replay->queue == NULL ||
       kc_metrics_init(replay->metrics, config->requests, config->request_count,
                       instance.sched.max_model_len, &config->recorder, arena) != KC_OK) {
     return kc_fail(diag, KC_ERR_MEMORY, "the run's tables need more memory than was reserved");
   }
   replay->books = kc_metrics_observer(replay->metrics);
+  if (replay->has_sessions) {
+    KC_TRY(kc_sessions_init(&replay->sessions, &config->session, config->request_count,
+                            replay->queue, EVENT_ARRIVAL, arena, diag));
+    replay->metrics->row_of = replay->sessions.row_of;
+  }
   return kc_instance_init(&replay->instance, &instance, config->requests, &config->executor,
                           &observer, arena, diag);
+}
+
+/* What is offered before anything happens. */
+static void offer_first(struct replay *replay)
+{
+  const struct kc_replay_config *config = replay->config;
+  if (config->closed) {
+    const bool wave = config->closed_config.mode == KC_CLOSED_WAVE;
+    KC_ASSERT(config->closed_config.concurrency > 0);
+    offer_many(replay, config->closed_config.concurrency, 0);
+    KC_ASSERT(!wave || replay->wave_open > 0);
+  } else if (!replay->has_sessions) {
+    replay->offered = config->request_count;
+  }
 }
 
 enum kc_err kc_replay_run(const struct kc_replay_config *config, struct kc_metrics *metrics,
                           struct kc_arena *arena, struct kc_replay_result *result,
                           struct kc_diag *diag)
 {
-  struct replay replay = {.config = config, .metrics = metrics};
+  struct replay replay = {
+      .config = config, .metrics = metrics, .has_sessions = config->session.row != NULL};
   KC_ASSERT(config->request_count > 0);
   KC_ASSERT(config->executor.run != NULL);
+  KC_ASSERT(!config->closed || !replay.has_sessions);
   KC_TRY(set_up(&replay, arena, diag));
-  if (config->closed) {
-    const bool wave = config->closed_config.mode == KC_CLOSED_WAVE;
-    KC_ASSERT(config->closed_config.concurrency > 0);
-    offer_many(&replay, config->closed_config.concurrency, 0);
-    KC_ASSERT(!wave || replay.wave_open > 0);
-  } else {
-    replay.offered = config->request_count;
-  }
+  offer_first(&replay);
   KC_TRY(run_events(&replay, diag));
+  const uint32_t oom_request = replay.instance.oom_request;
+  const bool renamed = replay.has_sessions && replay.instance.oom_ps != KC_PS_NEVER;
   *result = (struct kc_replay_result){.oom_ps = replay.instance.oom_ps,
-                                      .oom_request = replay.instance.oom_request,
+                                      .oom_request = renamed ? replay.sessions.row_of[oom_request]
+                                                             : oom_request,
                                       .oom_demand_pages = replay.instance.oom_demand_pages,
                                       .pages = config->instance.pages};
   kc_metrics_finish(metrics, &result->summary);

@@ -1,4 +1,10 @@
-/* Trace or closed loop -> instance, in virtual time, with whatever executor it is given. */
+/* Trace or closed loop -> instance, in virtual time, with whatever executor it is given.
+ *
+ * Three ways of offering requests:
+ *   open loop    the whole table is known and sorted by arrival
+ *   closed loop  `concurrency` equal requests at once, the next when one or all have ended
+ *   sessions     rows of a trace that wait for other rows: closed loop with think time
+ */
 #ifndef KC_SIM_REPLAY_REPLAY_H
 #define KC_SIM_REPLAY_REPLAY_H
 
@@ -15,15 +21,28 @@ struct kc_closed_config {
   enum kc_closed_mode mode;
 };
 
+/* Row i is offered wait_ps[i] after row after[i] has ended (completed, failed or rejected alike); a
+ * row without predecessor at its arrival. Rows due at one instant go in the order of their numbers.
+ * The arrival_ps of a row with a predecessor is not looked at. */
+#define KC_SESSION_START UINT32_MAX
+struct kc_session_config {
+  const struct kc_request *row; /* [request_count]; NULL = no sessions */
+  const uint32_t *after;        /* [request_count]; KC_SESSION_START = waits for nobody; these rows
+                                   are sorted by arrival. A predecessor may be any other row */
+  const kc_ps *wait_ps;         /* [request_count], >= 0 */
+};
+
 struct kc_replay_config {
   struct kc_instance_config instance;
   struct kc_executor executor;
-  /* Open loop: all requests, sorted by arrival. Closed loop: room for `request_count` of them; the
-   * run writes each one when it is offered. */
+  /* Open loop: all requests, sorted by arrival. Closed loop and sessions: room for `request_count`
+   * of them; the run writes each one when it is offered. Sessions are offered in another order than
+   * they stand in the trace; results name the row of the trace in every case. */
   struct kc_request *requests;
   uint32_t request_count;
   bool closed;
   struct kc_closed_config closed_config;
+  struct kc_session_config session; /* not with `closed` */
   struct kc_recorder recorder;
   bool (*interrupted)(void *context); /* polled every 4096 steps; may be NULL */
   void *interrupted_context;
@@ -32,7 +51,7 @@ struct kc_replay_config {
 struct kc_replay_result {
   struct kc_summary summary;
   kc_ps oom_ps;             /* KC_PS_NEVER = none */
-  uint32_t oom_request;
+  uint32_t oom_request;     /* row of the trace, as in outcomes */
   uint64_t oom_demand_pages;
   uint64_t pages;
 };
@@ -41,7 +60,8 @@ struct kc_replay_result {
 size_t kc_replay_need(const struct kc_replay_config *config);
 
 /* Runs to the end. `metrics` receives the books (timeline, histogram) and outlives the call for the
- * store. Errors: KC_ERR_INTERRUPTED, whatever the executor or recorder returns. */
+ * store. Errors: KC_ERR_INTERRUPTED, whatever the executor or recorder returns; KC_ERR_INPUT for
+ * sessions that wait in a circle, KC_ERR_LIMIT for waits beyond what a run covers. */
 enum kc_err kc_replay_run(const struct kc_replay_config *config, struct kc_metrics *metrics,
                           struct kc_arena *arena, struct kc_replay_result *result,
                           struct kc_diag *diag);

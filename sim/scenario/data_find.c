@@ -4,7 +4,8 @@
  *     1 beside the scenario (and its gpus/)     1 absolute: as it stands
  *     2 $KVCAP_DATA/gpus                        2 beside the scenario
  *     3 the installed share folder              3 in the current folder
- *     4 the source tree of the build            traces also: data folders, their traces/samples
+ *     4 the source tree of the build            traces also: data folders, their traces/samples;
+ *                                               and a folder of trace files by its path
  *
  * A data folder is one that holds scenarios/ and traces/, or for names one that holds models/ and
  * gpus/ directly. The first file found wins. Folders are listed in the message in the order
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/base/check.h"
 #include "engine/base/file.h"
@@ -52,18 +54,37 @@ static void folder_of(const char *path, char out[KC_DIAG_PATH_BYTES])
   }
 }
 
+static bool is_folder(const char *path)
+{
+  KC_ASSERT(path != NULL);
+  struct stat status;
+  return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+bool kc_trace_exists(const char *path)
+{
+  KC_ASSERT(path != NULL);
+  return kc_file_exists(path) || is_folder(path);
+}
+
 /* Tries folder/name+suffix. False also when the joined path is too long to keep. */
-static bool try_file(const char *folder, const char *name, const char *suffix,
-                     char out[KC_DIAG_PATH_BYTES])
+static bool try_place(const char *folder, const char *name, const char *suffix,
+                      bool (*exists)(const char *path), char out[KC_DIAG_PATH_BYTES])
 {
   KC_ASSERT(name[0] != '\0');
   char path[KC_DIAG_PATH_BYTES];
   const bool here = folder[0] == '\0' || strcmp(folder, ".") == 0;
   const int length = snprintf(path, sizeof path, "%s%s%s%s", here ? "" : folder, here ? "" : "/",
                               name, suffix);
-  if (length < 0 || (size_t)length >= sizeof path || !kc_file_exists(path)) return false;
+  if (length < 0 || (size_t)length >= sizeof path || !exists(path)) return false;
   memcpy(out, path, (size_t)length + 1);
   return true;
+}
+
+static bool try_file(const char *folder, const char *name, const char *suffix,
+                     char out[KC_DIAG_PATH_BYTES])
+{
+  return try_place(folder, name, suffix, kc_file_exists, out);
 }
 
 static bool search_file(const struct search *search, const char *name, const char *suffix,
@@ -147,15 +168,17 @@ static bool ends_with(const char *text, const char *suffix)
 }
 
 /* A path: as it stands, or beside the scenario and then in the current folder. */
-static bool find_path(const char *name, const char *beside, char out[KC_DIAG_PATH_BYTES])
+static bool find_path(const char *name, const char *beside, bool (*exists)(const char *path),
+                      char out[KC_DIAG_PATH_BYTES])
 {
   char near[KC_DIAG_PATH_BYTES];
-  if (name[0] == '/') return try_file("", name, "", out);
+  KC_ASSERT(exists != NULL);
+  if (name[0] == '/') return try_place("", name, "", exists, out);
   if (beside != NULL) {
     folder_of(beside, near);
-    if (try_file(near, name, "", out)) return true;
+    if (try_place(near, name, "", exists, out)) return true;
   }
-  return try_file("", name, "", out);
+  return try_place("", name, "", exists, out);
 }
 
 enum kc_err kc_data_find(const char *folder, const char *name, const char *suffix,
@@ -164,7 +187,7 @@ enum kc_err kc_data_find(const char *folder, const char *name, const char *suffi
   KC_ASSERT(folder != NULL && name != NULL);
   KC_ASSERT(suffix != NULL && out != NULL);
   if (strchr(name, '/') != NULL || ends_with(name, suffix)) {
-    if (find_path(name, beside, out)) return KC_OK;
+    if (find_path(name, beside, kc_file_exists, out)) return KC_OK;
     return kc_fail(diag, KC_ERR_FILE, "file \"%s\" of %s is not there: looked %sin the current "
                    "folder", name, folder, beside == NULL ? "" : "beside the scenario and ");
   }
@@ -184,7 +207,7 @@ enum kc_err kc_trace_find(const char *name, const char *beside, char out[KC_DIAG
 {
   KC_ASSERT(name != NULL);
   KC_ASSERT(out != NULL);
-  if (find_path(name, beside, out)) return KC_OK;
+  if (find_path(name, beside, kc_trace_exists, out)) return KC_OK;
   if (name[0] == '/') {
     return kc_fail(diag, KC_ERR_FILE, "trace \"%s\" is not there", name);
   }

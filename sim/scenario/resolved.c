@@ -113,6 +113,63 @@ static void put_max_tokens(FILE *out, const struct kc_workload_spec *workload)
   }
 }
 
+/* "90s", exact. */
+static void put_duration(FILE *out, const char *key, kc_ps time_ps)
+{
+  KC_ASSERT(time_ps >= 0);
+  char text[64];
+  kc_format_fixed(time_ps, 12, text);
+  fprintf(out, "  %s: %ss\n", key, text);
+}
+
+static void put_fraction(FILE *out, const char *key, struct kc_fraction fraction)
+{
+  KC_ASSERT(fraction.denominator > 0);
+  fprintf(out, "  %s: %llu/%llu\n", key, (unsigned long long)fraction.numerator,
+          (unsigned long long)fraction.denominator);
+}
+
+static void put_transform(FILE *out, const struct kc_transform *transform)
+{
+  put_duration(out, "from", transform->from_ps);
+  if (transform->to_ps != KC_PS_NEVER) put_duration(out, "to", transform->to_ps);
+  fprintf(out, "  skip: %llu\n", (unsigned long long)transform->skip_rows);
+  if (transform->limit_rows != UINT64_MAX) {
+    fprintf(out, "  limit: %llu\n", (unsigned long long)transform->limit_rows);
+  }
+  put_fraction(out, "sample", transform->sample);
+  if (transform->idle_cap_ps != KC_PS_NEVER) put_duration(out, "idle_cap", transform->idle_cap_ps);
+  put_fraction(out, "rate", transform->rate);
+  put_duration(out, "spread", transform->spread_ps);
+}
+
+/* A name that the format decides, unless the scenario does. */
+static const char *or_format(const char *name, bool said)
+{
+  KC_ASSERT(name != NULL);
+  return said ? name : "format";
+}
+
+static void put_trace(FILE *out, const struct kc_workload_spec *workload)
+{
+  const struct kc_trace_options *options = &workload->trace_options;
+  fputs("  trace: ", out);
+  put_text(out, workload->trace_name);
+  fprintf(out, "\n  format: %s\n  loop: %s\n  unit: %s\n", workload->trace_format,
+          kc_loop_name(workload->loop),
+          or_format(kc_time_unit_name(options->time_unit), options->time_unit != KC_UNIT_FORMAT));
+  if (options->block_tokens > 0) fprintf(out, "  block_tokens: %u\n", options->block_tokens);
+  fprintf(out, "  tail: %s\n  zero_output: %s\n",
+          or_format(kc_tail_rule_name(options->tail), options->tail != KC_TAIL_NONE),
+          kc_zero_output_name(options->zero_output));
+  if (options->missing_output_tokens > 0) {
+    fprintf(out, "  missing_output: %u\n", options->missing_output_tokens);
+  }
+  fprintf(out, "  failed: %s\n  cancelled: %s\n", kc_row_policy_name(options->failed),
+          kc_row_policy_name(options->cancelled));
+  put_transform(out, &workload->transform);
+}
+
 static void put_workload(FILE *out, const struct kc_workload_spec *workload)
 {
   KC_ASSERT(workload->is_closed || workload->trace_name[0] != '\0');
@@ -123,10 +180,7 @@ static void put_workload(FILE *out, const struct kc_workload_spec *workload)
             closed->concurrency, closed->input_tokens, closed->output_tokens, closed->requests,
             kc_closed_mode_name(closed->mode));
   } else {
-    fputs("  trace: ", out);
-    put_text(out, workload->trace_name);
-    fprintf(out, "\n  format: %s\n  zero_output: %s\n", workload->trace_format,
-            kc_zero_output_name(workload->trace_options.zero_output));
+    put_trace(out, workload);
   }
   put_max_tokens(out, workload);
 }

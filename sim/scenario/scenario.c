@@ -246,6 +246,34 @@ static void resolve_pool(struct resolving *r, uint32_t index)
   if (kc_diag_list_result(r->problems) == KC_OK) validate_memory(r, pool, map);
 }
 
+/* How the trace is read, and what is done to it then. */
+static void fill_trace(struct kc_workload_spec *workload, const struct kc_scenario_source *source)
+{
+  KC_ASSERT(!source->is_closed);
+  KC_ASSERT(source->rate_fraction.denominator > 0 && source->sample_fraction.denominator > 0);
+  struct kc_trace_options *options = &workload->trace_options;
+  options->format = kc_trace_format_literal(source->format);
+  options->zero_output = (enum kc_zero_output)source->zero_output;
+  options->time_unit = (enum kc_time_unit)source->time_unit;
+  options->block_tokens = source->block_tokens;
+  options->tail = (enum kc_tail_rule)source->tail;
+  options->failed = (enum kc_row_policy)source->failed;
+  options->cancelled = (enum kc_row_policy)source->cancelled;
+  options->missing_output_tokens = source->missing_output_tokens;
+  workload->loop = (enum kc_loop)source->loop;
+  struct kc_transform *transform = &workload->transform;
+  transform->from_ps = source->from_ps;
+  transform->skip_rows = source->skip_rows;
+  transform->spread_ps = source->spread_ps;
+  transform->rate = source->rate_fraction;
+  transform->sample = source->sample_fraction;
+  transform->open_loop = workload->loop == KC_LOOP_OPEN;
+  transform->seed = source->seed;
+  if (source->has_to) transform->to_ps = source->to_ps;
+  if (source->has_limit) transform->limit_rows = source->limit_rows;
+  if (source->has_idle_cap) transform->idle_cap_ps = source->idle_cap_ps;
+}
+
 static void resolve_workload(struct resolving *r)
 {
   KC_ASSERT(!r->source->is_closed || r->source->requests >= r->source->concurrency ||
@@ -257,6 +285,7 @@ static void resolve_workload(struct resolving *r)
   workload->max_tokens_count = source->max_tokens_count;
   workload->max_tokens_ratio = source->max_tokens_ratio;
   kc_trace_options_default(&workload->trace_options);
+  kc_transform_default(&workload->transform);
   if (source->is_closed) {
     workload->closed = (struct kc_closed_config){
       .concurrency = source->concurrency, .requests = source->requests,
@@ -266,15 +295,13 @@ static void resolve_workload(struct resolving *r)
   }
   if (!source->has_trace) return;
   struct kc_diag why;
-  const char *format = kc_trace_format_literal(source->format);
   copy_text(workload->trace_name, sizeof workload->trace_name, source->trace);
-  copy_text(workload->trace_format, sizeof workload->trace_format, format);
-  workload->trace_options.format = source->format == 0 ? NULL : format;
-  workload->trace_options.zero_output = (enum kc_zero_output)source->zero_output;
+  copy_text(workload->trace_format, sizeof workload->trace_format, source->format);
+  fill_trace(workload, source);
   /* A name in the file is meant from the file's place, one on the command line from here. */
   const struct kc_node *node = kc_node_get(kc_node_get(r->document->root, "workload"), "trace");
   KC_ASSERT(node != NULL);
-  if (node->line == 0 && kc_file_exists(source->trace)) {
+  if (node->line == 0 && kc_trace_exists(source->trace)) {
     copy_text(workload->trace_path, sizeof workload->trace_path, source->trace);
     return;
   }

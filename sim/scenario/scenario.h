@@ -16,6 +16,7 @@
 #include "engine/kv/table.h"
 #include "sim/replay/replay.h"
 #include "traces/trace.h"
+#include "traces/transform/transform.h"
 
 enum {
   KC_POOLS_MAX = 1,                   /* fleets come with routers */
@@ -25,6 +26,14 @@ enum {
 
 /* What a client asks for as max_tokens. */
 enum kc_max_tokens_rule { KC_MAX_TOKENS_TRACE, KC_MAX_TOKENS_COUNT, KC_MAX_TOKENS_RATIO };
+
+/* What decides when a request of a trace is offered. AUTO: closed when the trace says which request
+ * waits for which. */
+enum kc_loop {
+  KC_LOOP_AUTO,
+  KC_LOOP_OPEN,  /* its recorded time */
+  KC_LOOP_CLOSED /* the end of the request that it waits for, and the recorded wait */
+};
 
 struct kc_pool_spec {
   char name[48];
@@ -51,6 +60,8 @@ struct kc_workload_spec {
   char trace_path[KC_DIAG_PATH_BYTES]; /* as found */
   struct kc_trace_options trace_options; /* its format is NULL (detect) or a literal */
   char trace_format[16];               /* "auto", or as declared */
+  enum kc_loop loop;
+  struct kc_transform transform;       /* what is done to the trace once it is read */
   enum kc_max_tokens_rule max_tokens_rule;
   uint64_t max_tokens_count;
   double max_tokens_ratio;  /* max_tokens = ratio * true output length */
@@ -85,8 +96,11 @@ enum kc_err kc_scenario_load(struct kc_scenario *scenario, const char *path,
 enum kc_err kc_data_find(const char *folder, const char *name, const char *suffix,
                          const char *beside, char out[KC_DIAG_PATH_BYTES], struct kc_diag *diag);
 
+/* A file, or a folder of them: what may be a trace. */
+bool kc_trace_exists(const char *path);
+
 /* Finds a trace: beside the scenario, in the current folder, in the data folders, and in their
- * traces/samples. */
+ * traces/samples; a folder of trace files only in the first two. */
 enum kc_err kc_trace_find(const char *name, const char *beside, char out[KC_DIAG_PATH_BYTES],
                           struct kc_diag *diag);
 

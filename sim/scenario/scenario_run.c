@@ -1,9 +1,12 @@
 /* Puts a resolved scenario to work (see scenario_run.h). Set-up code: it may allocate. */
 #include "sim/scenario/scenario_run.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+static_assert(KC_SESSION_START == KC_TRACE_NONE, "a trace's `after` is what replay reads");
 
 static const struct kc_pool_spec *pool_of(const struct kc_run *run)
 {
@@ -78,29 +81,75 @@ static uint32_t max_tokens_of(const struct kc_workload_spec *work, uint32_t outp
   return limit < (double)KC_MAX_TOKENS_MAX ? (uint32_t)limit : (uint32_t)KC_MAX_TOKENS_MAX;
 }
 
+/* Whether requests wait for others: as the scenario says, or as the trace can. */
+static enum kc_err choose_loop(struct kc_run *run, struct kc_diag *diag)
+{
+  const struct kc_workload_spec *work = &run->scenario->workload;
+  const struct kc_trace *trace = &run->trace;
+  const bool able = trace->column.after != NULL;
+  if (work->loop == KC_LOOP_CLOSED && !able) {
+    return kc_fail_at(diag, KC_ERR_INPUT, run->scenario->path, 0, 0,
+                      "workload.loop: closed needs a trace that says which request waits for "
+                      "which, and %s (%s) does not; take the key away", trace->path,
+                      trace->format);
+  }
+  for (uint32_t i = 0; able && i < run->request_count; i++) {
+    run->waiting_rows += trace->column.after[i] != KC_TRACE_NONE;
+  }
+  run->sessions = able && work->loop != KC_LOOP_OPEN &&
+                  (run->waiting_rows > 0 || work->loop == KC_LOOP_CLOSED);
+  return KC_OK;
+}
+
 static enum kc_err read_trace(struct kc_run *run, struct kc_diag *diag)
 {
   const struct kc_workload_spec *work = &run->scenario->workload;
   KC_TRY(kc_trace_load(&run->trace, work->trace_path, &work->trace_options, diag));
+  KC_TRY(kc_trace_transform(&run->trace, &work->transform, run->change, diag));
   KC_ASSERT(run->trace.count > 0 && run->trace.count < UINT32_MAX);
   run->request_count = (uint32_t)run->trace.count;
-  run->requests = malloc(run->request_count * sizeof *run->requests);
-  if (run->requests == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the requests");
+  KC_TRY(choose_loop(run, diag));
+  return run->trace.prefix_ids ? kc_trace_reuse(&run->trace, &run->reuse, diag) : KC_OK;
+}
+
+static void fill_requests(struct kc_run *run, struct kc_request *requests)
+{
+  const struct kc_workload_spec *work = &run->scenario->workload;
+  KC_ASSERT(run->request_count > 0);
   for (uint32_t i = 0; i < run->request_count; i++) {
     const struct kc_trace_row *row = &run->trace.row[i];
-    run->requests[i] = (struct kc_request){.arrival_ps = row->arrival_ps,
-                                           .input_tokens = row->input_tokens,
-                                           .output_tokens = row->output_tokens,
-                                           .max_tokens = max_tokens_of(work, row->output_tokens)};
-    run->max_tokens_clipped += run->requests[i].max_tokens < row->output_tokens;
+    requests[i] = (struct kc_request){.arrival_ps = row->arrival_ps,
+                                      .input_tokens = row->input_tokens,
+                                      .output_tokens = row->output_tokens,
+                                      .max_tokens = max_tokens_of(work, row->output_tokens)};
+    run->max_tokens_clipped += requests[i].max_tokens < row->output_tokens;
   }
+}
+
+/* Open loop: the rows are the requests. Sessions: the requests are written as the run goes. */
+static enum kc_err request_trace(struct kc_run *run, struct kc_diag *diag)
+{
+  KC_TRY(read_trace(run, diag));
+  const size_t count = run->request_count;
+  run->requests = malloc(count * sizeof *run->requests);
+  if (run->sessions) {
+    run->rows = malloc(count * sizeof *run->rows);
+    if (run->trace.column.wait_ps == NULL) {
+      run->trace.column.wait_ps = calloc(count, sizeof *run->trace.column.wait_ps);
+    }
+  }
+  if (run->requests == NULL ||
+      (run->sessions && (run->rows == NULL || run->trace.column.wait_ps == NULL))) {
+    return kc_fail(diag, KC_ERR_MEMORY, "no memory for the requests");
+  }
+  fill_requests(run, run->sessions ? run->rows : run->requests);
   return KC_OK;
 }
 
 static enum kc_err prepare_workload(struct kc_run *run, struct kc_diag *diag)
 {
   const struct kc_workload_spec *work = &run->scenario->workload;
-  if (!work->is_closed) return read_trace(run, diag);
+  if (!work->is_closed) return request_trace(run, diag);
   KC_ASSERT(work->closed.requests > 0);
   KC_ASSERT(work->closed.concurrency > 0);
   run->request_count = work->closed.requests;
@@ -135,6 +184,11 @@ static void configure_replay(struct kc_run *run)
                                           .request_count = run->request_count,
                                           .closed = work->is_closed,
                                           .closed_config = work->closed};
+  if (run->sessions) {
+    run->replay.session = (struct kc_session_config){.row = run->rows,
+                                                     .after = run->trace.column.after,
+                                                     .wait_ps = run->trace.column.wait_ps};
+  }
   run->replay.instance = (struct kc_instance_config){.sched = pool->sched,
                                                      .policy = pool->policy,
                                                      .integrity = pool->integrity,
@@ -183,7 +237,8 @@ void kc_run_deinit(struct kc_run *run)
 {
   kc_trace_free(&run->trace);
   free(run->requests);
-  run->requests = NULL;
+  free(run->rows);
+  run->requests = run->rows = NULL;
   if (run->arena.base != NULL) kc_arena_deinit(&run->arena);
 }
 

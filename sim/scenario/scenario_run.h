@@ -15,9 +15,15 @@ struct kc_run {
   struct kc_fit fit;
   uint32_t pages;                       /* of the pool, after bounded layers took their share */
   uint64_t bounded_bytes;               /* windows and linear state of the running requests */
-  struct kc_trace trace;                /* row == NULL in closed loop */
+  struct kc_trace trace;                /* as replayed; row == NULL in closed loop */
+  uint64_t change[KC_CHANGES];          /* what the workload's keys did to the trace */
+  struct kc_trace_reuse reuse;          /* of its prefix ids; all zero when it has none */
   struct kc_request *requests;          /* heap */
   uint32_t request_count;
+  /* A trace in closed loop: the rows as recorded, heap; `requests` is written as they come. */
+  bool sessions;
+  struct kc_request *rows;
+  uint32_t waiting_rows;                /* those that wait for another one */
   uint64_t max_tokens_clipped;          /* requests whose max_tokens is below their true output */
   struct kc_cost cost;
   struct kc_predicted predicted;

@@ -27,6 +27,10 @@ static_assert(KC_INTEGRITY_PARANOID == 2, "kv.integrity lists the modes in order
 static_assert(KC_RULE_FIXED == 2, "memory.rule lists the rules in order");
 static_assert(KC_ZERO_OUTPUT_FLOOR == 2, "workload.zero_output lists the rules in order");
 static_assert(KC_CLOSED_STEADY == 1, "workload.closed.mode lists the modes in order");
+static_assert(KC_LOOP_OPEN == 1 && KC_LOOP_CLOSED == 2, "workload.loop lists the loops in order");
+static_assert(KC_UNIT_S == 1 && KC_UNIT_PS == 5, "workload.unit lists the units in order");
+static_assert(KC_TAIL_CEIL == 1 && KC_TAIL_FLOOR == 2, "workload.tail lists the rules in order");
+static_assert(KC_ROW_DROP == 1, "workload.failed and .cancelled list the policies in order");
 
 #define BUDGET_BYTES_MAX 1099511627776.0 /* 1 TiB: more than any GPU has */
 #define KV_FORMATS "bf16|fp8-e4m3|fp8-g128|int8|fp4"
@@ -54,11 +58,44 @@ static const struct kc_option root_options[] = {
    .fallback = "wave", .help = "waves that start together, or each request replaced as it ends"},
   {.key = "workload.trace", .type = KC_OPTION_TEXT, R(trace), HAS_R(has_trace),
    .help = "a trace file, beside the scenario or in traces/samples"},
-  {.key = "workload.format", .type = KC_OPTION_CHOICE, R(format), HAS_R(has_format),
-   .values = "auto|azure|vidur", .fallback = "auto", .help = "format of the trace"},
+  {.key = "workload.format", .type = KC_OPTION_TEXT, R(format), .fallback = "auto",
+   .help = "format of the trace; auto looks at its content"},
+  {.key = "workload.loop", .type = KC_OPTION_CHOICE, R(loop), .values = "auto|open|closed",
+   .fallback = "auto", .help = "open: requests come at their recorded times; closed: those that "
+   "wait for another come after its end; auto: closed where the trace says who waits for whom"},
+  {.key = "workload.unit", .type = KC_OPTION_CHOICE, R(time_unit), .values = "format|s|ms|us|ns|ps",
+   .fallback = "format", .help = "what a bare number of the trace's time column counts"},
+  {.key = "workload.block_tokens", .type = KC_OPTION_U32, R(block_tokens), .min = 1,
+   .max = KC_MAX_TOKENS_MAX, .unit = "tokens",
+   .help = "tokens per prefix id of the trace; the format's unless given"},
+  {.key = "workload.tail", .type = KC_OPTION_CHOICE, R(tail), .values = "format|ceil|floor",
+   .fallback = "format", .help = "whether prefix ids cover a partial last block"},
   {.key = "workload.zero_output", .type = KC_OPTION_CHOICE, R(zero_output),
-   HAS_R(has_zero_output), .values = "error|drop|floor", .fallback = "error",
+   .values = "error|drop|floor", .fallback = "error",
    .help = "what to do with trace rows that produced no token"},
+  {.key = "workload.missing_output", .type = KC_OPTION_U32, R(missing_output_tokens), .min = 1,
+   .max = KC_MAX_TOKENS_MAX, .unit = "tokens",
+   .help = "output of trace rows that say nothing of it; they are an error unless given"},
+  {.key = "workload.failed", .type = KC_OPTION_CHOICE, R(failed), .values = "keep|drop",
+   .fallback = "keep", .help = "trace rows that the server or the client gave up"},
+  {.key = "workload.cancelled", .type = KC_OPTION_CHOICE, R(cancelled), .values = "keep|drop",
+   .fallback = "keep", .help = "trace rows that the user stopped"},
+  {.key = "workload.from", .type = KC_OPTION_DURATION, R(from_ps), .fallback = "0",
+   .help = "leaves out what arrives earlier in the trace"},
+  {.key = "workload.to", .type = KC_OPTION_DURATION, R(to_ps), HAS_R(has_to),
+   .help = "leaves out what arrives then or later"},
+  {.key = "workload.skip", .type = KC_OPTION_U64, R(skip_rows), .fallback = "0", .unit = "rows",
+   .help = "rows left out at the start"},
+  {.key = "workload.limit", .type = KC_OPTION_U64, R(limit_rows), HAS_R(has_limit), .min = 1,
+   .max = KC_CLOSED_REQUESTS_MAX, .unit = "rows", .help = "most rows replayed"},
+  {.key = "workload.sample", .type = KC_OPTION_TEXT, R(sample), .fallback = "1",
+   .help = "share of the trace's sessions that is replayed, such as 1/4"},
+  {.key = "workload.idle_cap", .type = KC_OPTION_DURATION, R(idle_cap_ps), HAS_R(has_idle_cap),
+   .help = "longest stretch in which no request is active; longer ones are cut"},
+  {.key = "workload.rate", .type = KC_OPTION_TEXT, R(rate), .fallback = "1",
+   .help = "how many times as fast requests come, such as 2 or 3/4"},
+  {.key = "workload.spread", .type = KC_OPTION_DURATION, R(spread_ps), .fallback = "0",
+   .help = "spreads requests of one instant over this time, by the seed, for coarse clocks"},
   {.key = "workload.max_tokens", .type = KC_OPTION_TEXT, R(max_tokens), .fallback = "trace",
    .help = "limit that clients ask for: trace (the true length), a number, or \"ratio R\""},
   {.key = "slo.ttft_p95_ms", .type = KC_OPTION_DOUBLE, R(slo_ttft_p95_ms), .min = 0, .max = 1e9,
@@ -143,7 +180,8 @@ static const char *const integrity_names[] = {"off", "batched", "paranoid"};
 static const char *const rule_names[] = {"sglang", "vllm", "fixed"};
 static const char *const mode_names[] = {"wave", "steady"};
 static const char *const zero_output_names[] = {"error", "drop", "floor"};
-static const char *const format_names[] = {"auto", "azure", "vidur"};
+static const char *const loop_names[] = {"auto", "open", "closed"};
+static const char *const row_policy_names[] = {"keep", "drop"};
 
 const char *kc_role_name(enum kc_role role)
 {
@@ -175,10 +213,16 @@ const char *kc_zero_output_name(enum kc_zero_output rule)
   return zero_output_names[rule];
 }
 
-const char *kc_trace_format_literal(int index)
+const char *kc_loop_name(enum kc_loop loop)
 {
-  KC_ASSERT(index >= 0 && (unsigned)index < COUNT(format_names));
-  return format_names[index];
+  KC_ASSERT((unsigned)loop < COUNT(loop_names));
+  return loop_names[loop];
+}
+
+const char *kc_row_policy_name(enum kc_row_policy policy)
+{
+  KC_ASSERT((unsigned)policy < COUNT(row_policy_names));
+  return row_policy_names[policy];
 }
 
 /* ---- places ---- */
@@ -245,14 +289,6 @@ static void read_max_tokens(struct kc_scenario_source *source, const struct kc_d
                     "or \"ratio R\" with R above 0, got \"%s\"", (int)KC_MAX_TOKENS_MAX, text);
 }
 
-/* A key that has no meaning for the kind of workload. */
-static void refuse_key(const struct kc_document *document, const char *key, const char *kind,
-                       struct kc_diag_list *problems)
-{
-  kc_source_problem(document, document->root, key, problems,
-                    "%s does not apply to a %s workload; take it away", key, kind);
-}
-
 static void check_closed(struct kc_scenario_source *source, const struct kc_document *document,
                          const struct kc_node *closed, struct kc_diag_list *problems)
 {
@@ -265,8 +301,6 @@ static void check_closed(struct kc_scenario_source *source, const struct kc_docu
                       "workload.closed.%s is missing; a closed workload needs concurrency, input "
                       "and output", needed[i]);
   }
-  if (source->has_format) refuse_key(document, "workload.format", "closed", problems);
-  if (source->has_zero_output) refuse_key(document, "workload.zero_output", "closed", problems);
   if (!source->has_requests) source->requests = source->concurrency;
   if (source->requests < source->concurrency) {
     kc_source_problem(document, document->root, "workload.closed.requests", problems,
@@ -298,6 +332,7 @@ static void check_workload(struct kc_scenario_source *source, const struct kc_do
                       "workload has neither closed nor trace; one of them says what arrives");
   }
   if (closed != NULL) check_closed(source, document, closed, problems);
+  kc_source_check_trace(source, document, problems);
   read_max_tokens(source, document, problems);
 }
 

@@ -47,8 +47,13 @@ struct kc_scenario_source {
   /* workload */
   bool is_closed, has_trace;
   char trace[KC_DIAG_PATH_BYTES];
-  int format, zero_output;
-  bool has_format, has_zero_output;
+  char format[16];
+  int loop, zero_output, time_unit, tail, failed, cancelled;
+  uint32_t block_tokens, missing_output_tokens; /* 0 = not said */
+  kc_ps from_ps, to_ps, idle_cap_ps, spread_ps;
+  uint64_t skip_rows, limit_rows;
+  bool has_to, has_limit, has_idle_cap;
+  char rate[32], sample[32];
   char max_tokens[32];
   uint32_t concurrency, requests, input_tokens, output_tokens;
   bool has_requests;
@@ -57,6 +62,7 @@ struct kc_scenario_source {
   enum kc_max_tokens_rule max_tokens_rule;
   uint64_t max_tokens_count;
   double max_tokens_ratio;
+  struct kc_fraction rate_fraction, sample_fraction;
   uint32_t pool_count;
   struct kc_pool_source pool[KC_POOLS_MAX];
 };
@@ -71,6 +77,10 @@ void kc_source_problem(const struct kc_document *document, const struct kc_node 
                        const char *key, struct kc_diag_list *problems, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* What is said about a trace: keys that need one, the format's name, fractions, the window. */
+void kc_source_check_trace(struct kc_scenario_source *source, const struct kc_document *document,
+                           struct kc_diag_list *problems);
+
 /* The first pool's map, or NULL. */
 const struct kc_node *kc_source_pool(const struct kc_document *document);
 
@@ -80,8 +90,11 @@ const char *kc_integrity_name(enum kc_integrity integrity);
 const char *kc_memory_rule_name(enum kc_memory_rule rule);
 const char *kc_closed_mode_name(enum kc_closed_mode mode);
 const char *kc_zero_output_name(enum kc_zero_output rule);
+const char *kc_loop_name(enum kc_loop loop);
+const char *kc_row_policy_name(enum kc_row_policy policy);
 
-/* Formats a trace may be declared to have; index 0 is "auto" (detect). */
-const char *kc_trace_format_literal(int index);
+/* The readers' own name of a format, which lives as long as the program; NULL for "auto" (detect)
+ * and for what is not a format. */
+const char *kc_trace_format_literal(const char *name);
 
 #endif

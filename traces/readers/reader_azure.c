@@ -54,6 +54,7 @@ const struct kc_trace_reader kc_reader_azure = {
     .sample = "TIMESTAMP,ContextTokens,GeneratedTokens",
     .column = azure_columns,
     .column_count = sizeof azure_columns / sizeof azure_columns[0],
+    .lengths_only = true,
     .prefix_ids = false,
     .detect = kc_trace_has_columns,
     .parse_row = azure_parse_row,

@@ -32,7 +32,9 @@ static enum kc_err vidur_parse_row(struct kc_trace_builder *builder, struct kc_t
   const struct kc_csv_cell *const cell = kc_trace_cell(builder, KC_ROLE_ARRIVAL);
   KC_ASSERT(builder->reader == &kc_reader_vidur);
   raw->arrival = (struct kc_instant){0, 0};
-  if (cell != NULL) {
+  if (cell != NULL && builder->unit != KC_UNIT_S) {
+    KC_TRY(kc_trace_read_instant(builder, KC_ROLE_ARRIVAL, &raw->arrival));
+  } else if (cell != NULL) {
     const enum kc_time_fault fault =
         kc_time_parse_seconds(cell->text, cell->bytes, &raw->arrival, &builder->rounded);
     if (fault != KC_TIME_OK) return bad_seconds(builder, fault);
@@ -46,7 +48,9 @@ const struct kc_trace_reader kc_reader_vidur = {
     .sample = "arrived_at,num_prefill_tokens,num_decode_tokens",
     .column = vidur_columns,
     .column_count = sizeof vidur_columns / sizeof vidur_columns[0],
+    .lengths_only = true,
     .prefix_ids = false,
+    .unit = KC_UNIT_S,
     .detect = kc_trace_has_columns,
     .parse_row = vidur_parse_row,
 };

@@ -1,5 +1,6 @@
-/* The public face: a path or bytes in, a kc_trace out.
+/* The public face: paths or bytes in, a kc_trace out.
  *
+ *   folder -> its files; each:
  *   path -> mapped bytes -> digest ----------------------------------> sha256
  *                        -> sniffed (lfs pointer? HTML? archive?)  ...  named and refused
  *                        -> plain: fed whole       -> builder -> trace
@@ -12,9 +13,11 @@
 #include <string.h>
 
 #include "engine/base/digest.h"
+#include "traces/readers/text_list.h"
+#include "traces/readers/trace_files.h"
 #include "traces/readers/trace_gzip.h"
-#include "traces/readers/trace_reader.h"
 #include "traces/readers/trace_sniff.h"
+#include "traces/readers/trace_store.h"
 
 struct note_words {
   const char *name, *text;
@@ -38,6 +41,27 @@ static const struct note_words note_words[KC_NOTES] = {
     [KC_NOTE_NO_ARRIVALS] = {"no_arrivals", "file without arrival times; all requests arrive at 0"},
     [KC_NOTE_ROUNDED_TIMES] = {"rounded_times", "arrival times rounded to a picosecond"},
     [KC_NOTE_GZIP] = {"gzip", "file was compressed by gzip"},
+    [KC_NOTE_SKIPPED_FILES] = {"skipped_files", "entries of the folder are no traces by their "
+                                                "names; skipped"},
+    [KC_NOTE_FAILED_KEPT] = {"failed_kept", "failed rows kept"},
+    [KC_NOTE_FAILED_DROPPED] = {"failed_dropped", "failed rows dropped"},
+    [KC_NOTE_CANCELLED_KEPT] = {"cancelled_kept", "cancelled rows kept"},
+    [KC_NOTE_CANCELLED_DROPPED] = {"cancelled_dropped", "cancelled rows dropped"},
+    [KC_NOTE_MISSING_OUTPUT] = {"missing_output", "rows without an output length; the option's "
+                                                  "number of tokens taken"},
+    [KC_NOTE_INPUT_FROM_IDS] = {"input_from_ids",
+                                "rows without an input length; counted from their prefix ids"},
+    [KC_NOTE_ROWS_WITHOUT_IDS] = {"rows_without_ids",
+                                  "rows have no prefix ids where other rows do; they share nothing"},
+    [KC_NOTE_IDS_MISMATCH] = {"ids_mismatch", "rows have a number of prefix ids that fits their "
+                                              "input by neither tail rule"},
+    [KC_NOTE_IDS_OTHER_TAIL] = {"ids_other_tail",
+                                "rows have a number of prefix ids that fits the other tail rule"},
+    [KC_NOTE_UNCHAINED_IDS] = {"unchained_ids", "prefix ids stand behind different ids (content "
+                                                "hashes); only equal leading runs count as equal"},
+    [KC_NOTE_MISSING_ARRIVALS] = {"missing_arrivals",
+                                  "rows without a time; they follow their session's row before"},
+    [KC_NOTE_NULL_CELLS] = {"null_values", "JSON nulls taken as absent"},
 };
 
 const char *kc_trace_note_name(enum kc_trace_note note)
@@ -52,6 +76,20 @@ const char *kc_trace_note_text(enum kc_trace_note note)
   return note_words[note].text;
 }
 
+const char *kc_time_unit_name(enum kc_time_unit unit)
+{
+  static const char *const names[] = {"", "s", "ms", "us", "ns", "ps"};
+  KC_ASSERT((unsigned)unit < sizeof names / sizeof names[0]);
+  return names[unit];
+}
+
+const char *kc_tail_rule_name(enum kc_tail_rule tail)
+{
+  static const char *const names[] = {"none", "ceil", "floor"};
+  KC_ASSERT((unsigned)tail < sizeof names / sizeof names[0]);
+  return names[tail];
+}
+
 void kc_trace_options_default(struct kc_trace_options *options)
 {
   KC_ASSERT(options != NULL);
@@ -62,8 +100,30 @@ void kc_trace_options_default(struct kc_trace_options *options)
 void kc_trace_free(struct kc_trace *trace)
 {
   KC_ASSERT(trace != NULL);
+  struct kc_trace_columns *const column = &trace->column;
   free(trace->row);
+  free(column->session);
+  free(column->after);
+  free(column->wait_ps);
+  free(column->block_first);
+  free(column->block_count);
+  free(column->kind);
+  free(column->flags);
+  free(trace->block);
+  free(trace->kind_name);
   memset(trace, 0, sizeof *trace);
+}
+
+static enum kc_err fail_format(const char *format, struct kc_diag *diag)
+{
+  char known[240];
+  struct kc_text_list list;
+  kc_text_list_init(&list, known, sizeof known);
+  for (size_t i = 0; kc_trace_readers[i] != NULL; i++) {
+    kc_text_list_add(&list, kc_trace_readers[i]->name, strlen(kc_trace_readers[i]->name));
+  }
+  return kc_fail(diag, KC_ERR_USAGE, "unknown trace format \"%.60s\"; expected one of %s", format,
+                 known);
 }
 
 static enum kc_err check_options(const struct kc_trace_options *options, struct kc_diag *diag)
@@ -72,8 +132,7 @@ static enum kc_err check_options(const struct kc_trace_options *options, struct 
     return kc_fail(diag, KC_ERR_USAGE, "rows_max is 0; expected 1 or more");
   }
   if (options->format == NULL || kc_trace_reader_find(options->format) != NULL) return KC_OK;
-  return kc_fail(diag, KC_ERR_USAGE, "unknown trace format \"%.60s\"; expected azure or vidur",
-                 options->format);
+  return fail_format(options->format, diag);
 }
 
 /* Refuses what is not a trace, by name. */
@@ -119,43 +178,116 @@ static enum kc_err feed_gzip(struct kc_trace_builder *builder, const char *data,
   KC_TRY(kc_gzip_init(&gzip, data, bytes, builder->diag));
   const enum kc_err result = feed_windows(builder, &gzip);
   kc_gzip_deinit(&gzip);
-  builder->trace->note[KC_NOTE_GZIP] = 1;
+  builder->trace->note[KC_NOTE_GZIP]++;
   return result;
+}
+
+/* One file's bytes into the builder. */
+static enum kc_err feed_file(struct kc_trace_builder *builder, const char *path, const char *data,
+                             size_t bytes)
+{
+  kc_trace_begin_file(builder, path);
+  KC_TRY(kc_trace_is_gzip(data, bytes) ? feed_gzip(builder, data, bytes)
+                                       : feed_plain(builder, data, bytes));
+  builder->trace->bytes += bytes;
+  return kc_trace_end_file(builder);
+}
+
+static void digest(const char *data, size_t bytes, char hex[KC_SHA256_HEX_BYTES])
+{
+  struct kc_sha256 sha;
+  kc_sha256_init(&sha);
+  kc_sha256_update(&sha, data, bytes);
+  kc_sha256_final_hex(&sha, hex);
+}
+
+/* After the last file: a whole trace, or an empty one. */
+static enum kc_err end_load(struct kc_trace_builder *builder, const char *path, enum kc_err result)
+{
+  struct kc_trace *const trace = builder->trace;
+  if (result == KC_OK) result = kc_trace_finish(builder);
+  kc_trace_builder_deinit(builder);
+  if (result != KC_OK) {
+    kc_trace_free(trace);
+    return result;
+  }
+  (void)snprintf(trace->path, sizeof trace->path, "%s", path);
+  return KC_OK;
 }
 
 enum kc_err kc_trace_parse(struct kc_trace *trace, const char *path, const char *data, size_t bytes,
                            const struct kc_trace_options *options, struct kc_diag *diag)
 {
   struct kc_trace_builder builder;
-  struct kc_sha256 sha;
   KC_ASSERT(path != NULL);
   KC_ASSERT(data != NULL || bytes == 0);
   memset(trace, 0, sizeof *trace);
   KC_TRY(check_options(options, diag));
-  kc_trace_builder_init(&builder, trace, path, options, diag);
-  enum kc_err result = kc_trace_is_gzip(data, bytes) ? feed_gzip(&builder, data, bytes)
-                                                     : feed_plain(&builder, data, bytes);
-  if (result == KC_OK) result = kc_trace_finish(&builder);
-  if (result != KC_OK) {
-    kc_trace_free(trace);
-    return result;
+  KC_TRY(kc_trace_builder_init(&builder, trace, options, diag));
+  KC_TRY(end_load(&builder, path, feed_file(&builder, path, data, bytes)));
+  digest(data, bytes, trace->sha256);
+  return KC_OK;
+}
+
+/* Opens, reads and digests one file; its line goes into the digest of all. */
+static enum kc_err load_file(struct kc_trace_builder *builder, const char *path,
+                             struct kc_sha256 *all)
+{
+  struct kc_file file;
+  KC_TRY(kc_file_open(&file, path, KC_TRACE_BYTES_MAX, builder->diag));
+  const enum kc_err result = feed_file(builder, path, file.data, file.bytes);
+  if (result == KC_OK) {
+    char *const hex = builder->trace->sha256;
+    const char *const slash = strrchr(path, '/');
+    const char *const name = slash != NULL ? slash + 1 : path;
+    digest(file.data, file.bytes, hex);
+    kc_sha256_update(all, hex, KC_SHA256_HEX_BYTES - 1);
+    kc_sha256_update(all, "  ", 2);
+    kc_sha256_update(all, name, strlen(name));
+    kc_sha256_update(all, "\n", 1);
   }
-  (void)snprintf(trace->path, sizeof trace->path, "%s", path);
-  trace->bytes = bytes;
-  kc_sha256_init(&sha);
-  kc_sha256_update(&sha, data, bytes);
-  kc_sha256_final_hex(&sha, trace->sha256);
+  kc_file_close(&file);
+  return result;
+}
+
+static enum kc_err load_folder(struct kc_trace_builder *builder, const char *path,
+                               struct kc_sha256 *all)
+{
+  struct kc_trace_files files;
+  enum kc_err result = kc_trace_files_list(&files, path, builder->diag);
+  if (result != KC_OK) return result;
+  builder->trace->note[KC_NOTE_SKIPPED_FILES] += files.skipped;
+  for (size_t i = 0; i < files.count && result == KC_OK; i++) {
+    result = load_file(builder, files.path[i], all);
+  }
+  if (result != KC_OK) builder->path = ""; /* it names a path that ends here */
+  kc_trace_files_free(&files);
+  return result;
+}
+
+enum kc_err kc_trace_load_files(struct kc_trace *trace, const char *const *path, size_t count,
+                                const struct kc_trace_options *options, struct kc_diag *diag)
+{
+  struct kc_trace_builder builder;
+  struct kc_sha256 all;
+  enum kc_err result = KC_OK;
+  memset(trace, 0, sizeof *trace);
+  if (count == 0) return kc_fail(diag, KC_ERR_USAGE, "no trace file is named; name one or more");
+  KC_TRY(check_options(options, diag)); /* before a large file is opened in vain */
+  KC_TRY(kc_trace_builder_init(&builder, trace, options, diag));
+  kc_sha256_init(&all);
+  for (size_t i = 0; i < count && result == KC_OK; i++) {
+    result = kc_trace_is_folder(path[i]) ? load_folder(&builder, path[i], &all)
+                                         : load_file(&builder, path[i], &all);
+    builder.path = path[i]; /* those of a folder end with it */
+  }
+  KC_TRY(end_load(&builder, path[0], result));
+  if (trace->file_count > 1) kc_sha256_final_hex(&all, trace->sha256);
   return KC_OK;
 }
 
 enum kc_err kc_trace_load(struct kc_trace *trace, const char *path,
                           const struct kc_trace_options *options, struct kc_diag *diag)
 {
-  struct kc_file file;
-  memset(trace, 0, sizeof *trace);
-  KC_TRY(check_options(options, diag)); /* before a large file is opened in vain */
-  KC_TRY(kc_file_open(&file, path, KC_TRACE_BYTES_MAX, diag));
-  const enum kc_err result = kc_trace_parse(trace, path, file.data, file.bytes, options, diag);
-  kc_file_close(&file);
-  return result;
+  return kc_trace_load_files(trace, &path, 1, options, diag);
 }

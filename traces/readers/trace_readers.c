@@ -7,13 +7,35 @@
  * counted and named. A format is recognised by its required columns alone, never by the file's name
  * or by guessing at values. A required column that is missing ends the load at once: a reader that
  * skipped such rows lost a whole file without a word (ai-dynamo/aiperf, pull request 786). */
-#include "traces/readers/trace_reader.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-const struct kc_trace_reader *const kc_trace_readers[] = {&kc_reader_azure, &kc_reader_vidur, NULL};
+#include "traces/readers/text_list.h"
+#include "traces/readers/trace_store.h"
+
+const struct kc_trace_reader *const kc_trace_readers[] = {
+    &kc_reader_azure,
+    &kc_reader_vidur,
+    &kc_reader_canonical,
+    &kc_reader_mooncake,
+    &kc_reader_bailian,
+    &kc_reader_servegen_offline,
+    &kc_reader_burstgpt,
+    &kc_reader_tracelab,
+    &kc_reader_tracelab_rounds,
+    &kc_reader_weka,
+    &kc_reader_llmservingsim,
+    &kc_reader_benchlog,
+    &kc_reader_bench_result,
+    NULL,
+};
+
+const char *kc_trace_format_name(size_t index)
+{
+  const size_t count = sizeof kc_trace_readers / sizeof kc_trace_readers[0] - 1;
+  return index < count ? kc_trace_readers[index]->name : NULL;
+}
 
 const struct kc_trace_reader *kc_trace_reader_find(const char *name)
 {
@@ -22,40 +44,6 @@ const struct kc_trace_reader *kc_trace_reader_find(const char *name)
     if (strcmp(kc_trace_readers[i]->name, name) == 0) return kc_trace_readers[i];
   }
   return NULL;
-}
-
-/* A text of bounded length, pieced together; "..." marks where it was cut. */
-struct list_text {
-  char *out;
-  size_t size, used;
-  bool cut;
-};
-
-static void list_init(struct list_text *list, char *out, size_t size)
-{
-  KC_ASSERT(size > 8);
-  *list = (struct list_text){out, size, 0, false};
-  out[0] = '\0';
-}
-
-/* Appends "a" or ", a"; control bytes and bytes beyond ASCII become '?'. */
-static void list_add(struct list_text *list, const char *text, size_t bytes)
-{
-  enum { CUT_BYTES = 5 }; /* a later ", ..." must still fit */
-  const size_t between = list->used > 0 ? 2 : 0;
-  const size_t room = list->size - list->used - 1;
-  if (list->cut) return;
-  if (between + bytes + CUT_BYTES > room) {
-    list->cut = true;
-    (void)snprintf(list->out + list->used, room + 1, "%s...", between > 0 ? ", " : "");
-    return;
-  }
-  memcpy(list->out + list->used, ", ", between);
-  list->used += between;
-  for (size_t i = 0; i < bytes; i++) {
-    list->out[list->used++] = text[i] >= 0x20 && text[i] < 0x7f ? text[i] : '?';
-  }
-  list->out[list->used] = '\0';
 }
 
 static bool cell_is(const struct kc_csv_cell *cell, const char *name)
@@ -99,10 +87,10 @@ bool kc_trace_has_columns(const struct kc_trace_reader *reader, const struct kc_
 
 static void list_header(char *out, size_t size, const struct kc_csv_row *header)
 {
-  struct list_text list;
-  list_init(&list, out, size);
+  struct kc_text_list list;
+  kc_text_list_init(&list, out, size);
   for (uint32_t i = 0; i < header->count && i < KC_TRACE_COLUMNS_MAX; i++) {
-    list_add(&list, header->cell[i].text, header->cell[i].bytes);
+    kc_text_list_add(&list, header->cell[i].text, header->cell[i].bytes);
   }
 }
 
@@ -110,13 +98,13 @@ static enum kc_err fail_missing(struct kc_trace_builder *builder,
                                 const struct kc_trace_reader *reader)
 {
   char missing[96], found[160];
-  struct list_text list;
+  struct kc_text_list list;
   uint32_t count = 0;
-  list_init(&list, missing, sizeof missing);
+  kc_text_list_init(&list, missing, sizeof missing);
   for (uint32_t i = 0; i < reader->column_count; i++) {
     const struct kc_trace_column *const column = &reader->column[i];
     if (!column->required || find_column(column, &builder->row, 0) >= 0) continue;
-    list_add(&list, column->name, strlen(column->name));
+    kc_text_list_add(&list, column->name, strlen(column->name));
     count++;
   }
   KC_ASSERT(count > 0);
@@ -130,14 +118,15 @@ static enum kc_err fail_missing(struct kc_trace_builder *builder,
 static enum kc_err fail_unknown(struct kc_trace_builder *builder)
 {
   char known[160], found[160];
-  struct list_text list;
-  list_init(&list, known, sizeof known);
+  struct kc_text_list list;
+  kc_text_list_init(&list, known, sizeof known);
   for (size_t i = 0; kc_trace_readers[i] != NULL; i++) {
     char entry[96];
+    if (kc_trace_readers[i]->framing != KC_FRAMING_CSV) continue;
     const int length = snprintf(entry, sizeof entry, "%s \"%s\"", kc_trace_readers[i]->name,
                                 kc_trace_readers[i]->sample);
     KC_ASSERT(length > 0 && (size_t)length < sizeof entry);
-    list_add(&list, entry, (size_t)length);
+    kc_text_list_add(&list, entry, (size_t)length);
   }
   list_header(found, sizeof found, &builder->row);
   return kc_fail_at(builder->diag, KC_ERR_INPUT, builder->path, builder->line, 0,
@@ -195,12 +184,17 @@ static enum kc_err choose_reader(struct kc_trace_builder *builder)
   if (builder->options->format != NULL) {
     chosen = kc_trace_reader_find(builder->options->format);
     KC_ASSERT(chosen != NULL); /* kc_trace_parse looked before it read */
+    if (chosen->framing != KC_FRAMING_CSV) {
+      return kc_fail_at(builder->diag, KC_ERR_INPUT, builder->path, builder->line, 0,
+                        "this is no JSON object; format %s has objects such as %s", chosen->name,
+                        chosen->sample);
+    }
     if (!chosen->detect(chosen, &builder->row)) return fail_missing(builder, chosen);
-    builder->reader = chosen;
-    return KC_OK;
+    return kc_trace_begin_format(builder, chosen);
   }
   for (size_t i = 0; kc_trace_readers[i] != NULL; i++) {
     const struct kc_trace_reader *const reader = kc_trace_readers[i];
+    if (reader->framing != KC_FRAMING_CSV) continue;
     const uint32_t found = count_required(reader, &builder->row, &required);
     if (found > nearest_found) {
       nearest_found = found;
@@ -216,8 +210,7 @@ static enum kc_err choose_reader(struct kc_trace_builder *builder)
   }
   if (chosen == NULL && nearest != NULL) return fail_missing(builder, nearest);
   if (chosen == NULL) return fail_unknown(builder);
-  builder->reader = chosen;
-  return KC_OK;
+  return kc_trace_begin_format(builder, chosen);
 }
 
 static enum kc_err map_columns(struct kc_trace_builder *builder)
@@ -242,30 +235,37 @@ static enum kc_err map_columns(struct kc_trace_builder *builder)
 
 static void note_ignored(struct kc_trace_builder *builder)
 {
-  struct kc_trace *const trace = builder->trace;
-  struct list_text list;
-  list_init(&list, trace->ignored_columns, sizeof trace->ignored_columns);
   for (uint32_t i = 0; i < builder->row.count; i++) {
     bool used = false;
     for (size_t role = 0; role < KC_ROLES; role++) used |= builder->cell_of[role] == (int32_t)i;
     if (used) continue;
-    trace->note[KC_NOTE_IGNORED_COLUMNS]++;
-    list_add(&list, builder->row.cell[i].text, builder->row.cell[i].bytes);
+    kc_trace_note_ignored(builder, builder->row.cell[i].text, builder->row.cell[i].bytes);
   }
+}
+
+static enum kc_err check_arrivals(struct kc_trace_builder *builder)
+{
+  uint64_t *const note = &builder->trace->note[KC_NOTE_NO_ARRIVALS];
+  const uint64_t absent = builder->cell_of[KC_ROLE_ARRIVAL] < 0;
+  if (builder->trace->file_count > 0 && absent != *note) {
+    return kc_fail_at(builder->diag, KC_ERR_INPUT, builder->path, builder->line, 0,
+                      "this file has %s arrival times, unlike the files before it",
+                      absent ? "no" : "");
+  }
+  *note = absent;
+  return KC_OK;
 }
 
 enum kc_err kc_trace_read_header(struct kc_trace_builder *builder)
 {
-  KC_ASSERT(builder->reader == NULL);
+  KC_ASSERT(!builder->framed);
   KC_ASSERT(builder->row.count >= 1);
   KC_TRY(check_header_shape(builder));
   KC_TRY(choose_reader(builder));
   KC_TRY(map_columns(builder));
-  note_ignored(builder);
   builder->columns = builder->row.count;
-  builder->trace->note[KC_NOTE_NO_ARRIVALS] = builder->cell_of[KC_ROLE_ARRIVAL] < 0;
-  builder->trace->prefix_ids = builder->reader->prefix_ids;
-  (void)snprintf(builder->trace->format, sizeof builder->trace->format, "%s",
-                 builder->reader->name);
+  KC_TRY(check_arrivals(builder));
+  if (builder->reader->begin != NULL) KC_TRY(builder->reader->begin(builder));
+  note_ignored(builder);
   return KC_OK;
 }

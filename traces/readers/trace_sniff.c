@@ -22,7 +22,8 @@ static const char html_sentence[] =
     "(curl needs -L to follow redirects)";
 static const char xml_sentence[] = "an XML document, not a trace; expected CSV with a header line";
 static const char json_sentence[] =
-    "JSON, which no reader of this program takes yet; expected CSV with a header line";
+    "a JSON array, which no reader of this program takes; expected one object a line, a document "
+    "that is an object, or CSV with a header line";
 static const char utf16_sentence[] =
     "UTF-16 text; save it as UTF-8 (iconv -f UTF-16 -t UTF-8 turns it)";
 
@@ -34,7 +35,6 @@ static const struct magic magics[] = {
     MAGIC("<head", 0, true, html_sentence),
     MAGIC("<body", 0, true, html_sentence),
     MAGIC("<?xml", 0, true, xml_sentence),
-    MAGIC("{", 0, true, json_sentence),
     MAGIC("[", 0, true, json_sentence),
     MAGIC("\xff\xfe", 0, false, utf16_sentence),
     MAGIC("\xfe\xff", 0, false, utf16_sentence),

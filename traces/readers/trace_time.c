@@ -251,8 +251,8 @@ static enum kc_time_fault decimal_seconds(const struct decimal *number, struct k
   int64_t seconds = 0;
   kc_ps fraction = 0;
   for (int64_t i = 0; i < number->point; i++) {
+    if (seconds >= 100000 * KC_PS_PER_S) return KC_TIME_RANGE; /* one more digit is 10^18 */
     seconds = seconds * 10 + decimal_digit(number, i);
-    if (seconds >= 1000000 * KC_PS_PER_S) return KC_TIME_RANGE;
   }
   const int64_t below = number->point + FRACTION_DIGITS_MAX; /* the first digit that is too fine */
   for (int64_t i = number->point; i < below; i++) {
@@ -287,18 +287,45 @@ static bool plain_seconds(const char *text, size_t bytes, struct kc_instant *out
   return true;
 }
 
-enum kc_time_fault kc_time_parse_seconds(const char *text, size_t bytes, struct kc_instant *out,
-                                         bool *rounded)
+/* The common case of other units: digits alone, as many as surely fit. */
+static bool plain_whole(const char *text, size_t bytes, unsigned scale, struct kc_instant *out)
+{
+  int64_t value = 0;
+  if (bytes == 0 || bytes > SECONDS_DIGITS_MAX) return false;
+  for (size_t i = 0; i < bytes; i++) {
+    if (!is_digit(text[i])) return false;
+    value = value * 10 + (text[i] - '0');
+  }
+  const int64_t per_second = power_of_ten[scale];
+  *out = (struct kc_instant){value / per_second,
+                             value % per_second * power_of_ten[FRACTION_DIGITS_MAX - scale]};
+  return true;
+}
+
+enum kc_time_fault kc_time_parse_scaled(const char *text, size_t bytes, unsigned scale,
+                                        struct kc_instant *out, bool *rounded)
 {
   struct decimal number;
+  KC_ASSERT(scale <= FRACTION_DIGITS_MAX);
   *rounded = false;
-  if (plain_seconds(text, bytes, out)) return KC_TIME_OK;
+  if (scale == 0 ? plain_seconds(text, bytes, out) : plain_whole(text, bytes, scale, out)) {
+    return KC_TIME_OK;
+  }
   const bool negative = bytes > 0 && text[0] == '-';
   if (!read_decimal(text + negative, bytes - negative, &number)) return KC_TIME_SHAPE;
+  number.point -= scale;
   const enum kc_time_fault fault = decimal_seconds(&number, out, rounded);
   if (fault != KC_TIME_OK) return fault;
   const bool zero = out->seconds == 0 && out->fraction_ps == 0 && !*rounded;
   return negative && !zero ? KC_TIME_NEGATIVE : KC_TIME_OK;
+}
+
+enum kc_time_fault kc_time_parse_seconds(const char *text, size_t bytes, struct kc_instant *out,
+                                         bool *rounded)
+{
+  *rounded = false;
+  if (plain_seconds(text, bytes, out)) return KC_TIME_OK; /* nearly always */
+  return kc_time_parse_scaled(text, bytes, 0, out, rounded);
 }
 
 bool kc_instant_minus(const struct kc_instant *a, const struct kc_instant *b, kc_ps *out)

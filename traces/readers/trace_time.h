@@ -20,7 +20,7 @@ enum kc_time_fault {
   KC_TIME_DIGITS,   /* more than 12 digits after the point of a date */
   KC_TIME_ZONE,     /* an offset beyond 18:00, or minutes beyond 59 */
   KC_TIME_NEGATIVE, /* seconds below 0 */
-  KC_TIME_RANGE     /* seconds of 10^18 or more */
+  KC_TIME_RANGE     /* 10^18 seconds or more */
 };
 
 /* What was wrong and what was expected, to follow a quoted cell: "is not ...". */
@@ -46,6 +46,10 @@ enum kc_time_fault kc_time_parse_date(struct kc_day_memo *memo, const char *text
  * seconds. *rounded says whether digits below one picosecond were lost (rounded half up). */
 enum kc_time_fault kc_time_parse_seconds(const char *text, size_t bytes, struct kc_instant *out,
                                          bool *rounded);
+
+/* The same for a number that counts 10^-scale seconds: 3 for ms, 6 for us, 9 for ns, 12 for ps. */
+enum kc_time_fault kc_time_parse_scaled(const char *text, size_t bytes, unsigned scale,
+                                        struct kc_instant *out, bool *rounded);
 
 /* a - b in picoseconds; false when the distance does not fit in 106 days. */
 bool kc_instant_minus(const struct kc_instant *a, const struct kc_instant *b, kc_ps *out);

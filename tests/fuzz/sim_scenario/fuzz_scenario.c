@@ -53,6 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     KC_ASSERT(source->pool_count == 1 && source->model[0] != '\0');
     KC_ASSERT(source->is_closed != source->has_trace);
     KC_ASSERT(!source->is_closed || source->requests >= source->concurrency);
+    KC_ASSERT(source->rate_fraction.numerator > 0 && source->sample_fraction.denominator > 0);
+    KC_ASSERT(!source->has_to || source->is_closed || source->to_ps > source->from_ps);
     KC_ASSERT(source->pool[0].tensor >= 1 && source->pool[0].gpu[0] != '\0');
   }
   free(source);

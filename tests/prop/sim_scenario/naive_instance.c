@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+enum { NOBODY = UINT32_MAX };
+
 static uint64_t naive_pages(const struct naive_run *run, uint64_t tokens)
 {
   return (tokens + run->sched.page_size - 1) / run->sched.page_size;
@@ -81,6 +83,35 @@ static void offer_after_end(struct naive_run *run, kc_ps end_ps)
   }
 }
 
+/* Sessions: whoever waits for `request` knows its time now. */
+static void time_successors(struct naive_run *run, uint32_t request, kc_ps end_ps)
+{
+  if (run->after == NULL) return;
+  for (uint32_t i = 0; i < run->request_count; i++) {
+    if (run->after[i] == request) run->state[i].due_ps = end_ps + run->wait_ps[i];
+  }
+}
+
+/* Who comes next, or NOBODY as far as is known: the earliest, of several the lowest number. */
+static uint32_t next_arrival(const struct naive_run *run)
+{
+  uint32_t next = NOBODY;
+  if (run->after == NULL) return run->arrived < run->offered ? run->arrived : NOBODY;
+  for (uint32_t i = 0; i < run->request_count; i++) {
+    const struct naive_request *s = &run->state[i];
+    if (s->arrived || s->due_ps == KC_PS_NEVER) continue;
+    if (next == NOBODY || s->due_ps < run->state[next].due_ps) next = i;
+  }
+  return next;
+}
+
+static kc_ps next_arrival_ps(const struct naive_run *run)
+{
+  const uint32_t next = next_arrival(run);
+  if (next == NOBODY) return KC_PS_NEVER;
+  return run->after == NULL ? run->requests[next].arrival_ps : run->state[next].due_ps;
+}
+
 static void end_request(struct naive_run *run, uint32_t request, enum kc_status status,
                         enum kc_reason reason, kc_ps end_ps)
 {
@@ -98,13 +129,17 @@ static void end_request(struct naive_run *run, uint32_t request, enum kc_status 
                           .resident_ps = s->resident_ps};
   run->state[request].demand_pages = 0;
   offer_after_end(run, end_ps);
+  time_successors(run, request, end_ps);
 }
 
 static void arrive(struct naive_run *run, kc_ps until_ps)
 {
-  while (run->arrived < run->offered && run->requests[run->arrived].arrival_ps <= until_ps) {
-    const uint32_t request = run->arrived++;
-    const kc_ps now_ps = run->requests[request].arrival_ps;
+  while (next_arrival_ps(run) <= until_ps) {
+    const uint32_t request = next_arrival(run);
+    const kc_ps now_ps = next_arrival_ps(run);
+    run->requests[request].arrival_ps = now_ps;
+    run->state[request].arrived = true;
+    run->order[run->arrived++] = request;
     if (run->requests[request].input_tokens >= run->sched.max_model_len) {
       end_request(run, request, KC_STATUS_REJECTED, KC_REASON_PROMPT_TOO_LONG, now_ps);
       continue;
@@ -369,8 +404,8 @@ bool naive_next(struct naive_run *run)
   for (;;) {
     arrive(run, run->clock_ps);
     if (run->running_count == 0 && run->waiting_count == 0) {
-      if (run->arrived == run->offered) return false;
-      run->clock_ps = run->requests[run->arrived].arrival_ps;
+      if (next_arrival(run) == NOBODY) return false;
+      run->clock_ps = next_arrival_ps(run);
       continue;
     }
     if (form_step(run)) break;
@@ -388,10 +423,15 @@ void naive_begin(struct naive_run *run)
   run->state = calloc(count, sizeof *run->state);
   run->waiting = calloc(count, sizeof *run->waiting);
   run->running = calloc(count, sizeof *run->running);
-  if (!run->outcomes || !run->state || !run->waiting || !run->running) abort();
+  run->order = calloc(count, sizeof *run->order);
+  if (!run->outcomes || !run->state || !run->waiting || !run->running || !run->order) abort();
   for (size_t i = 0; i < count; i++) {
     run->state[i].first_ps = KC_PS_NEVER;
     run->state[i].last_ps = KC_PS_NEVER;
+    run->state[i].due_ps = KC_PS_NEVER;
+    if (run->after != NULL && run->after[i] == NOBODY) {
+      run->state[i].due_ps = run->requests[i].arrival_ps;
+    }
   }
   run->oom_ps = KC_PS_NEVER;
   if (!run->closed) {
@@ -407,5 +447,6 @@ void naive_end(struct naive_run *run)
   free(run->state);
   free(run->waiting);
   free(run->running);
+  free(run->order);
   free(run->gaps);
 }

@@ -8,6 +8,8 @@
  *   running[0..running_count)   request numbers in the order of joining: the tail is the victim
  *   state[request]              everything known of that request
  *
+ * A request's number is its row in the trace, in sessions too; order[] tells when each came.
+ *
  * Use: naive_begin, naive_next until it says false, naive_finish, naive_end. Between two calls of
  * naive_next the step just formed can be looked at: `sum`, `running`, state[].chunk, .pages.
  */
@@ -26,6 +28,8 @@ struct naive_request {
   bool joined;           /* in this step */
   uint32_t chunk;        /* tokens computed in this step, 0 = none */
   kc_ps joined_ps, resident_ps, first_ps, last_ps;
+  bool arrived;
+  kc_ps due_ps;          /* sessions: when it is to be offered, KC_PS_NEVER = not known yet */
   uint64_t demand_pages; /* what it counts for in the demand; 0 before arrival and after the end */
 };
 
@@ -38,6 +42,9 @@ struct naive_run {
   uint32_t request_count;
   bool closed;
   struct kc_closed_config closed_config;
+  const uint32_t *after;       /* sessions, else NULL: requests[] holds all rows, and those with a
+                                  predecessor get their arrival as the run goes */
+  const kc_ps *wait_ps;
 
   /* results */
   struct kc_outcome *outcomes;
@@ -56,6 +63,7 @@ struct naive_run {
   struct naive_request *state;
   uint32_t *waiting, waiting_count;
   uint32_t *running, running_count;
+  uint32_t *order;             /* [arrived) request numbers in the order of arrival */
   uint32_t offered, arrived;
 };
 

@@ -132,7 +132,7 @@ static void count_outcomes(struct naive_run *run)
   }
   for (uint32_t i = 0; i < run->offered; i++) s->input_tokens += run->requests[i].input_tokens;
   s->requests_total = run->offered;
-  s->makespan_ps = last_end_ps - run->requests[0].arrival_ps;
+  s->makespan_ps = last_end_ps - run->requests[run->order[0]].arrival_ps;
   if (s->makespan_ps == 0) return;
   s->output_tok_s_micro = rounded((kc_u128)s->output_tokens * 1000000 * (kc_u128)KC_PS_PER_S,
                                   (uint64_t)s->makespan_ps);

@@ -122,7 +122,7 @@ static void draw_closed(struct test_run *run, struct kc_random *random, uint32_t
       .mode = kc_random_chance(random, 1, 2) ? KC_CLOSED_WAVE : KC_CLOSED_STEADY};
 }
 
-void random_run_draw(struct test_run *run, uint64_t seed, uint32_t requests_max)
+static void draw_run(struct test_run *run, uint64_t seed, uint32_t requests_max, bool may_close)
 {
   struct kc_random random;
   kc_random_init(&random, seed, "random-run", 0);
@@ -135,13 +135,57 @@ void random_run_draw(struct test_run *run, uint64_t seed, uint32_t requests_max)
   run->instance.integrity = (enum kc_integrity)random_between(&random, 0, 2);
   run->instance.seed = kc_random_u64(&random);
   draw_cost(run, &random);
-  run->closed = kc_random_chance(&random, 1, 4);
+  run->closed = kc_random_chance(&random, 1, 4) && may_close;
   const uint32_t count = random_between(&random, 1, REQUESTS_MAX);
   run->request_count = count < requests_max ? count : requests_max;
   run->requests = calloc(run->request_count, sizeof *run->requests);
   if (run->requests == NULL) abort();
   if (run->closed) draw_closed(run, &random, longest);
   else draw_requests(run, &random, longest);
+}
+
+void random_run_draw(struct test_run *run, uint64_t seed, uint32_t requests_max)
+{
+  draw_run(run, seed, requests_max, true);
+}
+
+/* ---- sessions ---- */
+
+/* A row that `row` may wait for: none whose chain of predecessors leads back to it. */
+static uint32_t draw_predecessor(const struct test_run *run, struct kc_random *random,
+                                 uint32_t row, uint32_t reach)
+{
+  const uint32_t last = run->request_count - 1;
+  const uint32_t low = row > reach ? row - reach : 0;
+  const bool any = kc_random_chance(random, 1, 8);
+  const uint32_t chosen =
+      any ? random_between(random, 0, last) : random_between(random, low, row > 0 ? row - 1 : 0);
+  uint32_t at = chosen;
+  while (at != row && at != KC_SESSION_START) at = run->after[at];
+  return at == row ? KC_SESSION_START : chosen;
+}
+
+void random_run_draw_sessions(struct test_run *run, uint64_t seed, uint32_t requests_max)
+{
+  struct kc_random random;
+  draw_run(run, seed, requests_max, false);
+  kc_random_init(&random, seed, "random-sessions", 0);
+  const uint64_t means[4] = {1, 1000, KC_PS_PER_MS, 50 * KC_PS_PER_MS};
+  const uint64_t mean_ps = means[random_between(&random, 0, 3)];
+  const uint32_t reaches[3] = {1, random_between(&random, 1, 8), 64}; /* chains, shrubs, brooms */
+  const uint32_t reach = reaches[random_between(&random, 0, 2)];
+  const uint32_t starts = random_between(&random, 2, 16); /* one row in `starts` waits for nobody */
+  run->after = calloc(run->request_count, sizeof *run->after);
+  run->wait_ps = calloc(run->request_count, sizeof *run->wait_ps);
+  if (run->after == NULL || run->wait_ps == NULL) abort();
+  for (uint32_t i = 0; i < run->request_count; i++) run->after[i] = KC_SESSION_START;
+  for (uint32_t i = 0; i < run->request_count; i++) {
+    if (!kc_random_chance(&random, 1, starts)) {
+      run->after[i] = draw_predecessor(run, &random, i, reach);
+    }
+    if (kc_random_chance(&random, 1, 3)) continue; /* wait 0: due with the end itself */
+    run->wait_ps[i] = (kc_ps)kc_random_exponential(&random, mean_ps);
+  }
 }
 
 void random_run_print(const struct test_run *run)
@@ -164,5 +208,7 @@ void random_run_print(const struct test_run *run)
     printf("  request %" PRIu32 ": at %" PRId64 " ps, %" PRIu32 " + %" PRIu32
            ", max_tokens %" PRIu32 "\n",
            i, r->arrival_ps, r->input_tokens, r->output_tokens, r->max_tokens);
+    if (run->after == NULL || run->after[i] == KC_SESSION_START) continue;
+    printf("    %" PRId64 " ps after request %" PRIu32 "\n", run->wait_ps[i], run->after[i]);
   }
 }

@@ -11,6 +11,10 @@
  * same seed, so a failure shrinks by halving. Caller frees run->requests. */
 void random_run_draw(struct test_run *run, uint64_t seed, uint32_t requests_max);
 
+/* The same run, an open one, as sessions: rows get predecessors, now and then ones that stand
+ * behind them, and waits from nothing to long. Caller frees run->after and run->wait_ps too. */
+void random_run_draw_sessions(struct test_run *run, uint64_t seed, uint32_t requests_max);
+
 /* One line that says what was drawn. */
 void random_run_print(const struct test_run *run);
 

@@ -74,6 +74,15 @@ static void die(const char *what, const struct kc_diag *diag)
   abort();
 }
 
+/* Sessions write a table of their own, in the order of time. */
+static struct kc_request *table_of(const struct test_run *run)
+{
+  if (run->after == NULL) return run->requests;
+  struct kc_request *table = calloc(run->request_count, sizeof *table);
+  if (table == NULL) abort();
+  return table;
+}
+
 void test_run_execute(struct test_run *run)
 {
   struct kc_arena arena;
@@ -81,18 +90,23 @@ void test_run_execute(struct test_run *run)
   struct kc_diag diag = {0};
   struct kc_metrics *metrics = calloc(1, sizeof *metrics);
   const uint32_t slots = run->instance.sched.max_running;
+  struct kc_request *const table = table_of(run);
   struct kc_replay_config config = {.instance = run->instance,
-                                    .requests = run->requests,
+                                    .requests = table,
                                     .request_count = run->request_count,
                                     .closed = run->closed,
                                     .closed_config = run->closed_config,
                                     .recorder = {.context = run, .on_outcome = keep}};
+  if (run->after != NULL) {
+    config.session = (struct kc_session_config){
+        .row = run->requests, .after = run->after, .wait_ps = run->wait_ps};
+  }
   run->outcomes = calloc(run->request_count, sizeof *run->outcomes);
   run->outcome_count = 0;
   if (metrics == NULL || run->outcomes == NULL) abort();
   const size_t need = kc_replay_need(&config) + kc_predicted_need(slots);
   if (kc_arena_init(&arena, need, &diag) != KC_OK) die("arena", &diag);
-  if (kc_predicted_init(&predicted, &run->cost, run->requests, run->instance.sched.max_model_len,
+  if (kc_predicted_init(&predicted, &run->cost, table, run->instance.sched.max_model_len,
                         slots, &arena) != KC_OK) {
     die("predicted executor", &diag);
   }
@@ -101,4 +115,5 @@ void test_run_execute(struct test_run *run)
   if (kc_replay_run(&config, metrics, &arena, &run->result, &diag) != KC_OK) die("replay", &diag);
   kc_arena_deinit(&arena);
   free(metrics);
+  if (table != run->requests) free(table);
 }

@@ -9,10 +9,13 @@
 struct test_run {
   struct kc_instance_config instance;
   struct kc_cost cost;
-  struct kc_request *requests;   /* open loop: filled and sorted; closed loop: room */
+  struct kc_request *requests;   /* open loop: filled and sorted; sessions: all rows; closed loop:
+                                    room */
   uint32_t request_count;
   bool closed;
   struct kc_closed_config closed_config;
+  uint32_t *after;               /* sessions, else NULL; with wait_ps */
+  kc_ps *wait_ps;
   /* Puts something between the instance and the predicted executor, to watch the steps; may be
    * NULL. */
   struct kc_executor (*wrap)(void *context, const struct kc_executor *executor);

@@ -1,5 +1,6 @@
-/* The product against its plain twin, byte for byte: on random scenarios of every kind, and on the
- * public Azure conversation trace with a rich and with a starved pool.
+/* The product against its plain twin, byte for byte: on random scenarios of every kind, on the same
+ * with random sessions, and on the public Azure conversation trace with a rich and with a starved
+ * pool.
  *
  *   test_twin [--count N] [--trace 0|1] | --seed S
  *
@@ -21,24 +22,29 @@ enum { COUNT_DEFAULT = 12000, TRACE_ROWS_MAX = INT32_MAX };
 enum { COUNT_DEFAULT = 1000, TRACE_ROWS_MAX = 600 };
 #endif
 
-static bool run_seed(uint64_t seed, uint32_t requests_max, struct twin_totals *totals)
+typedef void drawing(struct test_run *run, uint64_t seed, uint32_t requests_max);
+
+static bool run_seed(drawing *draw, uint64_t seed, uint32_t requests_max,
+                     struct twin_totals *totals)
 {
   struct test_run run;
-  random_run_draw(&run, seed, requests_max);
+  draw(&run, seed, requests_max);
   const bool agrees = twin_agrees(&run, totals);
   if (!agrees) {
     printf("seed=%" PRIu64 " requests=%" PRIu32 "\n", seed, run.request_count);
     random_run_print(&run);
   }
   free(run.requests);
+  free(run.after);
+  free(run.wait_ps);
   return agrees;
 }
 
-static void shrink(uint64_t seed)
+static void shrink(drawing *draw, uint64_t seed)
 {
   struct twin_totals ignored = {0};
   for (uint32_t most = 64; most > 0; most /= 2) {
-    if (run_seed(seed, most, &ignored)) return;
+    if (run_seed(draw, seed, most, &ignored)) return;
   }
 }
 
@@ -139,19 +145,28 @@ static int run_traces(void)
   return agree ? 0 : 1;
 }
 
-int main(int argc, char **argv)
+/* ---- random ---- */
+
+static bool run_random(const char *what, drawing *draw, uint64_t first, uint64_t count)
 {
   struct twin_totals totals = {0};
+  for (uint64_t s = first; s < first + count; s++) {
+    if (run_seed(draw, s, UINT32_MAX, &totals)) continue;
+    shrink(draw, s);
+    return false;
+  }
+  printf("%" PRIu64 " random %s: the twins agree\n", count, what);
+  print_totals(&totals);
+  return true;
+}
+
+int main(int argc, char **argv)
+{
   const uint64_t seed = option_u64(argc, argv, "--seed", 0);
   const uint64_t count = option_u64(argc, argv, "--count", seed != 0 ? 1 : COUNT_DEFAULT);
   const uint64_t first = seed != 0 ? seed : 1;
-  for (uint64_t s = first; s < first + count; s++) {
-    if (run_seed(s, UINT32_MAX, &totals)) continue;
-    shrink(s);
-    return 1;
-  }
-  printf("%" PRIu64 " random scenarios: the twins agree\n", count);
-  print_totals(&totals);
+  if (!run_random("scenarios", random_run_draw, first, count)) return 1;
+  if (!run_random("sessions", random_run_draw_sessions, first, count)) return 1;
   if (seed != 0 || option_u64(argc, argv, "--trace", 1) == 0) return 0;
   const int status = run_traces();
   if (status == 77) printf("no Azure trace on this machine: skipped\n");

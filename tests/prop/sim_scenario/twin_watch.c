@@ -2,7 +2,8 @@
  *
  *   slot[s].request, .pages   as joins, grants and leaves told it
  *
- * which must be, at every step, what the twin holds.
+ * which must be, at every step, what the twin holds. Deltas name requests by their place in the
+ * table, which is the order of arrival; the twin keeps that order beside the numbers.
  */
 #include "twin_watch.h"
 
@@ -47,6 +48,14 @@ static bool same(struct watch *watch, const char *what, uint64_t product, uint64
 
 /* ---- the delta ---- */
 
+/* The number of the request at a place of the table. */
+static uint32_t number_of(struct watch *watch, uint32_t place)
+{
+  if (place < watch->naive.arrived) return watch->naive.order[place];
+  differ(watch, "a request that joins before it came", place, watch->naive.arrived);
+  return 0;
+}
+
 static void apply_delta(struct watch *watch, const struct kc_step *step)
 {
   for (uint32_t i = 0; i < step->leave_count; i++) {
@@ -62,7 +71,7 @@ static void apply_delta(struct watch *watch, const struct kc_step *step)
   for (uint32_t i = 0; i < step->join_count; i++) {
     struct seen_slot *s = &watch->slot[step->join[i].slot];
     if (!same(watch, "request in the slot that is joined", s->request, SLOT_FREE)) return;
-    *s = (struct seen_slot){.request = step->join[i].request};
+    *s = (struct seen_slot){.request = number_of(watch, step->join[i].request)};
     watch->slot_of[s->request] = step->join[i].slot;
     watch->occupied++;
   }
@@ -81,7 +90,7 @@ static void compare_join(struct watch *watch, const struct kc_join *join, uint32
 {
   const struct naive_run *naive = &watch->naive;
   const struct naive_request *s = &naive->state[request];
-  same(watch, "request that joins", join->request, request);
+  same(watch, "request that joins", number_of(watch, join->request), request);
   same(watch, "outputs of the join", join->outputs, s->outputs);
   same(watch, "known tokens of the join", join->known,
        naive->requests[request].input_tokens + s->outputs);
@@ -281,7 +290,9 @@ static void watch_begin(struct watch *watch, const struct test_run *run)
                                     .cost = &run->cost,
                                     .request_count = run->request_count,
                                     .closed = run->closed,
-                                    .closed_config = run->closed_config};
+                                    .closed_config = run->closed_config,
+                                    .after = run->after,
+                                    .wait_ps = run->wait_ps};
   watch->naive.requests = calloc(count, sizeof *watch->naive.requests);
   watch->slot = calloc(slots, sizeof *watch->slot);
   watch->slot_of = calloc(count, sizeof *watch->slot_of);

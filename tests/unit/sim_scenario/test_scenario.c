@@ -152,11 +152,53 @@ static const char full[] =
   "workload:\n"
   "  trace: t.csv\n"
   "  format: vidur\n"
+  "  loop: open\n"
+  "  unit: ms\n"
+  "  block_tokens: 64\n"
+  "  tail: floor\n"
   "  zero_output: floor\n"
+  "  missing_output: 7\n"
+  "  failed: drop\n"
+  "  cancelled: drop\n"
+  "  from: 90s\n"
+  "  to: 1.5h\n"
+  "  skip: 11\n"
+  "  limit: 5k\n"
+  "  sample: 0.25\n"
+  "  idle_cap: 2min\n"
+  "  rate: 6/4\n"
+  "  spread: 250ms\n"
   "  max_tokens: ratio 1.7\n"
   "slo: {ttft_p95_ms: 0.1, tpot_p95_ms: 33.3}\n"
   "price: {gpu_hour_usd: 1.23}\n"
   "seed: 18446744073709551615\n";
+
+static void expect_trace_keys(const struct kc_workload_spec *work)
+{
+  const struct kc_trace_options *options = &work->trace_options;
+  const struct kc_transform *transform = &work->transform;
+  assert_string_equal(options->format, "vidur");
+  assert_int_equal(work->loop, KC_LOOP_OPEN);
+  assert_int_equal(options->time_unit, KC_UNIT_MS);
+  assert_int_equal(options->block_tokens, 64);
+  assert_int_equal(options->tail, KC_TAIL_FLOOR);
+  assert_int_equal(options->zero_output, KC_ZERO_OUTPUT_FLOOR);
+  assert_int_equal(options->missing_output_tokens, 7);
+  assert_int_equal(options->failed, KC_ROW_DROP);
+  assert_int_equal(options->cancelled, KC_ROW_DROP);
+  assert_true(transform->open_loop);
+  assert_int_equal(transform->from_ps, 90 * KC_PS_PER_S);
+  assert_int_equal(transform->to_ps, 5400 * KC_PS_PER_S);
+  assert_int_equal(transform->skip_rows, 11);
+  assert_int_equal(transform->limit_rows, 5000);
+  assert_int_equal(transform->sample.numerator, 1);
+  assert_int_equal(transform->sample.denominator, 4);
+  assert_int_equal(transform->idle_cap_ps, 120 * KC_PS_PER_S);
+  assert_int_equal(transform->rate.numerator, 3);
+  assert_int_equal(transform->rate.denominator, 2);
+  assert_int_equal(transform->spread_ps, 250 * KC_PS_PER_MS);
+  assert_true(transform->seed == UINT64_MAX);
+}
 
 static void every_key_arrives(void **state)
 {
@@ -193,8 +235,7 @@ static void every_key_arrives(void **state)
   assert_false(pool->sched.reserve_full_prompt);
   assert_false(s->workload.is_closed);
   assert_string_equal(s->workload.trace_path, trace);
-  assert_string_equal(s->workload.trace_options.format, "vidur");
-  assert_int_equal(s->workload.trace_options.zero_output, KC_ZERO_OUTPUT_FLOOR);
+  expect_trace_keys(&s->workload);
   assert_int_equal(s->workload.max_tokens_rule, KC_MAX_TOKENS_RATIO);
   assert_true(s->workload.max_tokens_ratio == 1.7);
   assert_true(s->slo_ttft_p95_ms == 0.1 && s->slo_tpot_p95_ms == 33.3);
@@ -259,6 +300,32 @@ static void assert_same_pool(const struct kc_pool_spec *a, const struct kc_pool_
   assert_memory_equal(a->sched.cap, b->sched.cap, sizeof a->sched.cap);
 }
 
+static void assert_same_trace(const struct kc_trace_options *a, const struct kc_trace_options *b)
+{
+  assert_ptr_equal(a->format, b->format);
+  assert_int_equal(a->zero_output, b->zero_output);
+  assert_int_equal(a->time_unit, b->time_unit);
+  assert_int_equal(a->block_tokens, b->block_tokens);
+  assert_int_equal(a->tail, b->tail);
+  assert_int_equal(a->failed, b->failed);
+  assert_int_equal(a->cancelled, b->cancelled);
+  assert_int_equal(a->missing_output_tokens, b->missing_output_tokens);
+}
+
+static void assert_same_transform(const struct kc_transform *a, const struct kc_transform *b)
+{
+  assert_int_equal(a->open_loop, b->open_loop);
+  assert_int_equal(a->from_ps, b->from_ps);
+  assert_int_equal(a->to_ps, b->to_ps);
+  assert_int_equal(a->idle_cap_ps, b->idle_cap_ps);
+  assert_int_equal(a->spread_ps, b->spread_ps);
+  assert_int_equal(a->skip_rows, b->skip_rows);
+  assert_int_equal(a->limit_rows, b->limit_rows);
+  assert_memory_equal(&a->sample, &b->sample, sizeof a->sample);
+  assert_memory_equal(&a->rate, &b->rate, sizeof a->rate);
+  assert_true(a->seed == b->seed);
+}
+
 static void assert_same(const struct kc_scenario *a, const struct kc_scenario *b)
 {
   assert_string_equal(a->name, b->name);
@@ -272,8 +339,9 @@ static void assert_same(const struct kc_scenario *a, const struct kc_scenario *b
   assert_string_equal(a->workload.trace_name, b->workload.trace_name);
   assert_string_equal(a->workload.trace_path, b->workload.trace_path);
   assert_string_equal(a->workload.trace_format, b->workload.trace_format);
-  assert_ptr_equal(a->workload.trace_options.format, b->workload.trace_options.format);
-  assert_int_equal(a->workload.trace_options.zero_output, b->workload.trace_options.zero_output);
+  assert_same_trace(&a->workload.trace_options, &b->workload.trace_options);
+  assert_same_transform(&a->workload.transform, &b->workload.transform);
+  assert_int_equal(a->workload.loop, b->workload.loop);
   assert_int_equal(a->workload.max_tokens_rule, b->workload.max_tokens_rule);
   assert_true(a->workload.max_tokens_count == b->workload.max_tokens_count);
   assert_true(a->workload.max_tokens_ratio == b->workload.max_tokens_ratio);
@@ -452,6 +520,9 @@ static void traces_are_found_in_order(void **state)
   assert_string_equal(found, want);
   assert_int_equal(kc_trace_find("/nowhere/x.csv", beside, found, &diag), KC_ERR_FILE);
   assert_string_equal(diag.text, "trace \"/nowhere/x.csv\" is not there");
+  assert_int_equal(kc_trace_find("tdata/traces", beside, found, &diag), KC_OK); /* a folder */
+  path_in(want, "tdata/traces");
+  assert_string_equal(found, want);
   unsetenv("KVCAP_DATA");
 }
 

@@ -151,8 +151,19 @@ static const struct complaint complaints[] = {
   {"seed: 1", "  max_tokens: lots\nseed: 1",
    "12:15: workload.max_tokens: expected trace, a whole number of tokens from 1 to 1073741824, or "
    "\"ratio R\" with R above 0, got \"lots\"\n"},
-  {"closed: {concurrency: 4, input: 100, output: 10}", "trace: t.csv\n  format: burstgpt",
-   "12:11: workload.format: expected one of auto, azure, vidur, got \"burstgpt\"\n"},
+  {"closed: {concurrency: 4, input: 100, output: 10}", "trace: t.csv\n  format: parquet",
+   "12:11: workload.format: expected one of auto, FORMATS, got \"parquet\"\n"},
+  {"closed: {concurrency: 4, input: 100, output: 10}", "trace: t.csv\n  loop: steady",
+   "12:9: workload.loop: expected one of auto, open, closed, got \"steady\"\n"},
+  {"closed: {concurrency: 4, input: 100, output: 10}", "trace: t.csv\n  rate: 0/3\n  sample: 5/4",
+   "12:9: workload.rate: expected a fraction such as 3/4 or 0.75 above 0, got \"0/3\"\n"
+   "13:11: workload.sample: expected a fraction such as 3/4 or 0.75 above 0 and at most 1, got "
+   "\"5/4\"\n"},
+  {"closed: {concurrency: 4, input: 100, output: 10}", "trace: t.csv\n  from: 2s\n  to: 2000ms",
+   "13:7: workload.to must be later than workload.from; nothing arrives between them\n"},
+  {"seed: 1", "  loop: closed\n  rate: 2\nseed: 1",
+   "12:9: workload.loop does not apply to a closed workload; take it away\n"
+   "13:9: workload.rate does not apply to a closed workload; take it away\n"},
   {"closed: {concurrency: 4, input: 100, output: 10}", "trace: absent.csv",
    "11:10: workload.trace: trace \"absent.csv\" is not there: looked beside the scenario, in the "
    "current folder and in SHARE, SHARE/traces/samples, SOURCE, SOURCE/traces/samples\n"},
@@ -210,11 +221,25 @@ static char *replaced(const char *text, const char *find, const char *replace, b
   return made;
 }
 
+/* "azure, vidur, ...": readers come and go, the sentence stays. */
+static const char *format_names(void)
+{
+  static char names[256];
+  size_t used = 0;
+  for (size_t i = 0; kc_trace_format_name(i) != NULL; i++) {
+    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i == 0 ? "" : ", ",
+                             kc_trace_format_name(i));
+    assert_true(used < sizeof names);
+  }
+  return names;
+}
+
 /* Names of this machine's folders in an expectation. */
 static char *placed(const char *expected, const char *why)
 {
-  const char *const pairs[][2] = {
-    {"DIR", dir}, {"SHARE", KVCAP_SHARE_DIR}, {"SOURCE", KVCAP_SOURCE_DIR}, {"WHY", why}};
+  const char *const pairs[][2] = {{"DIR", dir}, {"SHARE", KVCAP_SHARE_DIR},
+                                  {"SOURCE", KVCAP_SOURCE_DIR}, {"WHY", why},
+                                  {"FORMATS", format_names()}};
   char *text = replaced(expected, "", "", false);
   for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
     char *next = replaced(text, pairs[i][0], pairs[i][1], true);

@@ -27,13 +27,16 @@
   "has "
 #define KNOWN                                                                                     \
   "; known headers are azure \"TIMESTAMP,ContextTokens,GeneratedTokens\", vidur "                 \
-  "\"arrived_at,num_prefill_tokens,num_decode_tokens\""
+  "\"arrived_at,num_prefill_tokens,num_decode_tokens\", ..."
 #define FIRST_LINE_WANTED                                                                         \
   ", not column names; expected a header like \"TIMESTAMP,ContextTokens,GeneratedTokens\" or "    \
   "\"arrived_at,num_prefill_tokens,num_decode_tokens\""
-#define JSON                                                                                     \
-  "t.csv: this is JSON, which no reader of this program takes yet; expected CSV with a header " \
-  "line"
+#define JSON_ARRAY                                                                          \
+  "t.csv: this is a JSON array, which no reader of this program takes; expected one object " \
+  "a line, a document that is an object, or CSV with a header line"
+#define FORMATS                                                                                 \
+  "azure, vidur, kvcap-trace, mooncake, bailian, servegen, burstgpt, tracelab, tracelab-rounds, " \
+  "weka, llmservingsim, benchlog, bench-result"
 #define TOO_FAR \
   ": more than 106 days away from another row, which is as long as a run can be; split the trace"
 
@@ -57,8 +60,7 @@ static const struct malformed framing[] = {
     {BYTES("TIMESTAMP,ContextTokens,GeneratedTokens"),
      "t.csv: no requests: there is a header and no row below it"},
     {BYTES(V "\n\n"), "t.csv: no requests: there is a header and no row below it"},
-    {BYTES("{\"timestamp\": 0, \"input_length\": 6758}\n"), JSON},
-    {BYTES("\n [1]\n"), JSON},
+    {BYTES("\n [1]\n"), JSON_ARRAY},
     {BYTES("<?xml version=\"1.0\"?>\n"),
      "t.csv: this is an XML document, not a trace; expected CSV with a header line"},
     {BYTES("\xff\xfeT\0I\0"), "t.csv: this is UTF-16 text; save it as UTF-8 (iconv -f UTF-16 -t "
@@ -306,9 +308,9 @@ static void options_and_ceilings(void **state)
   wrong += check_message(BYTES(V "0,1,2\n"), &options, KC_ERR_INPUT,
                          "t.csv:1: columns TIMESTAMP, ContextTokens, GeneratedTokens are missing"
                          HEADER_AZURE "arrived_at, num_prefill_tokens, num_decode_tokens");
-  options.format = "mooncake";
+  options.format = "moonshine";
   wrong += check_message(BYTES(V "0,1,2\n"), &options, KC_ERR_USAGE,
-                         "unknown trace format \"mooncake\"; expected azure or vidur");
+                         "unknown trace format \"moonshine\"; expected one of " FORMATS);
   kc_trace_options_default(&options);
   options.rows_max = 0;
   wrong += check_message(BYTES(V "0,1,2\n"), &options, KC_ERR_USAGE,

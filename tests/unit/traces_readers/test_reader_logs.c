@@ -1,0 +1,225 @@
+/* Simulator workloads and benchmark logs: LLMServingSim lines, the request log of a benchmark, the
+ * result files of the benchmarks of vLLM and SGLang. Fixtures are made by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "reader_text.h"
+
+#define NONE KC_TRACE_NONE
+#define MS KC_PS_PER_MS
+
+/* ---- LLMServingSim ---- */
+
+static void flat_lines_are_nanoseconds(void **state)
+{
+  (void)state;
+  struct kc_trace trace;
+  reader_parse(
+      &trace,
+      "{\"input_toks\": 2358, \"output_toks\": 531, \"arrival_time_ns\": 46926808, "
+      "\"input_tok_ids\": [1, 2, 3], \"output_tok_ids\": [4]}\n"
+      "{\"input_toks\": 1034, \"output_toks\": 769, \"arrival_time_ns\": 347938951}\n");
+  assert_string_equal(trace.format, "llmservingsim");
+  assert_int_equal(trace.count, 2);
+  assert_int_equal(trace.row[0].input_tokens, 2358);
+  assert_true(trace.row[1].arrival_ps == INT64_C(301012143) * KC_PS_PER_NS);
+  assert_false(trace.prefix_ids);
+  kc_trace_free(&trace);
+}
+
+#define SUB(in, out, rest) "{\"input_toks\": " in ", \"output_toks\": " out rest "}"
+#define TOOL(ns) ", \"tool_duration_ns\": " ns
+#define AGENT(session, ns, subs)                                                             \
+  "{\"session_id\": \"" session "\", \"arrival_time_ns\": " ns ", \"sub_requests\": [" subs "]}\n"
+
+/* A sub-request carries its whole prompt (unlike TraceLab's), and the tool runs after it. */
+static void pitfall_35_sub_requests_carry_whole_prompts(void **state)
+{
+  (void)state;
+  struct kc_trace trace;
+  reader_parse(&trace,
+               AGENT("s", "2000000",
+                     SUB("100", "20", TOOL("5000000")) ", " SUB("150", "9", TOOL("7000000.5")) ", "
+                     SUB("90", "1", ""))
+               "{\"input_toks\": 7, \"output_toks\": 8, \"arrival_time_ns\": 1000000}\n"
+               AGENT("u", "9000000", SUB("1", "1", "")));
+  assert_int_equal(trace.count, 5);
+  assert_int_equal(trace.session_count, 2);
+  static const uint32_t inputs[] = {7, 100, 150, 90, 1};
+  for (uint64_t i = 0; i < 5; i++) assert_int_equal(trace.row[i].input_tokens, inputs[i]);
+  assert_link(&trace, 0, (struct reader_link){NONE, NONE, 0});
+  assert_link(&trace, 1, (struct reader_link){0, NONE, 0});
+  assert_link(&trace, 2, (struct reader_link){0, 1, 5 * MS});
+  assert_link(&trace, 3, (struct reader_link){0, 2, 7 * MS + KC_PS_PER_NS / 2});
+  assert_link(&trace, 4, (struct reader_link){1, NONE, 0});
+  assert_flags(&trace, 3, KC_ROW_COMPACTED);
+  assert_true(trace.row[1].arrival_ps == MS);
+  kc_trace_free(&trace);
+}
+
+/* A sub-request that a policy drops is bridged by its tool's time. */
+static void dropped_sub_requests_are_bridged(void **state)
+{
+  (void)state;
+  static const char text[] =
+      AGENT("s", "0", SUB("1", "1", TOOL("5000000")) "," SUB("2", "0", TOOL("7000000")) ","
+                      SUB("3", "1", ""));
+  struct kc_trace_options options;
+  struct kc_trace trace;
+  kc_trace_options_default(&options);
+  options.zero_output = KC_ZERO_OUTPUT_DROP;
+  assert_int_equal(kc_trace_parse(&trace, "t", text, sizeof text - 1, &options, NULL), KC_OK);
+  assert_int_equal(trace.count, 2);
+  assert_link(&trace, 1, (struct reader_link){0, 0, 12 * MS});
+  kc_trace_free(&trace);
+}
+
+/* The tool whose workloads these are overwrites the one and skips the other without a word. */
+static void pitfall_36_sessions_twice_or_empty_are_refused(void **state)
+{
+  (void)state;
+  static const struct reader_message table[] = {
+      {AGENT("s", "0", SUB("1", "1", "")) AGENT("s", "5", SUB("2", "1", "")),
+       "t.json:2:17: session_id is \"s\": an earlier line has this session; expected one line a "
+       "session"},
+      {AGENT("s", "0", ""),
+       "t.json:1:59: sub_requests is \"[]\": a session without requests; expected one or more"},
+      {AGENT("s", "0", "7"),
+       "t.json:1:60: sub_requests is \"7\": expected objects, one a request"},
+      {AGENT("s", "0", "{\"output_toks\": 1}"),
+       "t.json:1:60: a sub-request without input_toks"},
+      {AGENT("s", "0", "{\"input_toks\": 1}"),
+       "t.json:1:60: a sub-request without output_toks"},
+      {"{\"input_toks\": 1, \"output_toks\": 1, \"arrival_time_ns\": 0}\n"
+       "{\"input_toks\": 1, \"arrival_time_ns\": 0}\n",
+       "t.json:2:1: neither input_toks and output_toks (a request) nor sub_requests (a session)"},
+      {"{\"input_toks\": 13.7, \"output_toks\": 1, \"arrival_time_ns\": 0}\n",
+       "t.json:1:16: input_toks is \"13.7\": expected a whole number from 0 to 4294967295"},
+  };
+  check_messages(NULL, table, sizeof table / sizeof table[0]);
+}
+
+/* ---- the log of a benchmark ---- */
+
+/* arrival_time is an epoch, the stage times are of a monotonic clock: only the first is used. */
+static void pitfall_22_two_clocks_in_one_record(void **state)
+{
+  (void)state;
+  struct kc_trace trace;
+  reader_parse(&trace,
+               "{\"request_id\": \"bench-0\", \"input_toks\": 2358, \"output_toks\": 531, "
+               "\"arrival_time\": 1777142838.338653, \"queued_ts\": 479748.340626232, "
+               "\"first_token_ts\": 479748.510151426, \"last_token_ts\": 479764.054028055}\n"
+               "{\"request_id\": \"bench-1\", \"input_toks\": 1034, \"output_toks\": 0, "
+               "\"arrival_time\": 1777142838.6237123, \"queued_ts\": 1.5}\n");
+  assert_string_equal(trace.format, "benchlog");
+  assert_int_equal(trace.count, 2);
+  assert_true(trace.row[1].arrival_ps == INT64_C(285059300) * KC_PS_PER_NS);
+  assert_true(trace.span_ps == INT64_C(285059300) * KC_PS_PER_NS);
+  assert_flags(&trace, 0, 0);
+  assert_flags(&trace, 1, KC_ROW_FAILED);
+  kc_trace_free(&trace);
+}
+
+/* ---- result files ---- */
+
+static void vllm_result_with_start_times(void **state)
+{
+  (void)state;
+  struct kc_trace trace;
+  reader_parse(&trace, "{\"date\": \"20260102-030405\", \"backend\": \"vllm\",\n"
+                       " \"model_id\": \"m/x\", \"request_rate\": \"inf\", \"completed\": 2,\n"
+                       " \"input_lens\": [100, 200, 300], \"output_lens\": [3, 2, 0],\n"
+                       " \"ttfts\": [0.1, 0.2, 0.0], \"itls\": [[0.05, 0.07], [0.1], []],\n"
+                       " \"start_times\": [10.0, 11.5, 10.25],\n"
+                       " \"generated_texts\": [\"a [b\", \"{\\\"\", \"\"],\n"
+                       " \"errors\": [\"\", \"\", \"timed out\"]}\n");
+  assert_string_equal(trace.format, "bench-result");
+  assert_int_equal(trace.count, 3);
+  assert_int_equal(trace.row[1].input_tokens, 300);
+  assert_true(trace.row[1].arrival_ps == 250 * MS);
+  assert_true(trace.row[2].arrival_ps == 1500 * MS);
+  assert_flags(&trace, 0, 0);
+  assert_flags(&trace, 1, KC_ROW_FAILED);
+  assert_string_equal(kind_of(&trace, 0), "m/x");
+  assert_int_equal(trace.note[KC_NOTE_NO_ARRIVALS], 0);
+  assert_int_equal(trace.note[KC_NOTE_OUT_OF_ORDER], 1);
+  kc_trace_free(&trace);
+}
+
+static void sglang_result_has_no_start_times(void **state)
+{
+  (void)state;
+  struct kc_trace trace;
+  reader_parse(&trace, "{\"tag\": null, \"backend\": \"sglang\", \"dataset_name\": \"random\", "
+                       "\"request_rate\": 4.0, \"duration\": 60.1, \"output_lens\": [21, 22], "
+                       "\"input_lens\": [11, 12], \"ttfts\": [0.1, 0.2], \"itls\": [[0.03], []], "
+                       "\"generated_texts\": [\"\", \"\"], \"errors\": [\"\", \"\"]}\n");
+  assert_string_equal(trace.format, "bench-result");
+  assert_int_equal(trace.count, 2);
+  assert_int_equal(trace.row[1].output_tokens, 22);
+  assert_true(trace.span_ps == 0);
+  assert_int_equal(trace.note[KC_NOTE_NO_ARRIVALS], 1);
+  kc_trace_free(&trace);
+}
+
+static void result_messages(void **state)
+{
+  (void)state;
+  static const struct reader_message table[] = {
+      {"{\"input_lens\": [1, 2], \"output_lens\": [1]}",
+       "t.json:1:39: output_lens ends after 1 entries and input_lens goes on; expected one entry a "
+       "request in each"},
+      {"{\"input_lens\": [1], \"output_lens\": [1, 2]}",
+       "t.json:1:36: input_lens ends after 1 entries and output_lens goes on; expected one entry a "
+       "request in each"},
+      {"{\"input_lens\": [1],\n \"output_lens\": 4}",
+       "t.json:2:17: output_lens is \"4\": expected a list, one entry a request"},
+      {"{\"input_lens\": [1],\n \"output_lens\": [\"4\"]}",
+       "t.json:2:19: output_lens is \"4\": expected a whole number from 0 to 4294967295"},
+      {"{\"input_lens\": [1], \"output_lens\": [1], \"start_times\": [-1]}",
+       "t.json:1:57: start_times is \"-1\": it is negative; expected a number of s, 0 or more"},
+  };
+  check_messages("bench-result", table, sizeof table / sizeof table[0]);
+}
+
+/* A unit that the user states holds for all times of a format whose times are numbers, and is an
+ * error where they are dates. */
+static void stated_units_hold(void **state)
+{
+  (void)state;
+  static const char flat[] = "{\"input_toks\": 1, \"output_toks\": 1, \"arrival_time_ns\": 1}\n"
+                             "{\"input_toks\": 1, \"output_toks\": 1, \"arrival_time_ns\": 3}\n";
+  static const char dated[] =
+      "{\"session_id\": 1, \"round_index\": 0, \"input_tokens_total\": 1, \"output_tokens\": 1, "
+      "\"timing_events\": [{\"event_type\": \"text\", \"timestamp\": \"2026-06-01T05:40:20Z\"}]}";
+  struct kc_trace_options options;
+  struct kc_trace trace;
+  kc_trace_options_default(&options);
+  options.time_unit = KC_UNIT_MS;
+  assert_int_equal(kc_trace_parse(&trace, "t", flat, sizeof flat - 1, &options, NULL), KC_OK);
+  assert_true(trace.span_ps == 2 * MS);
+  kc_trace_free(&trace);
+  assert_int_equal(kc_trace_parse(&trace, "t", dated, sizeof dated - 1, &options, NULL),
+                   KC_ERR_USAGE);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(flat_lines_are_nanoseconds),
+      cmocka_unit_test(pitfall_35_sub_requests_carry_whole_prompts),
+      cmocka_unit_test(dropped_sub_requests_are_bridged),
+      cmocka_unit_test(pitfall_36_sessions_twice_or_empty_are_refused),
+      cmocka_unit_test(pitfall_22_two_clocks_in_one_record),
+      cmocka_unit_test(vllm_result_with_start_times),
+      cmocka_unit_test(sglang_result_has_no_start_times),
+      cmocka_unit_test(result_messages),
+      cmocka_unit_test(stated_units_hold),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
