@@ -125,13 +125,25 @@ static int show(const struct kc_scenario *scenario)
 
 /* ---- storing ---- */
 
-static void fill_header(struct kc_run_header *header, const struct kc_run *run,
+/* The scenario's name, and what the command line changed of it: a stored run must be told apart
+ * from one of the unchanged file. */
+static void run_name(const struct kc_run *run, const struct arguments *a, char *out, size_t size)
+{
+  size_t used = (size_t)snprintf(out, size, "%s", run->scenario->name);
+  for (size_t i = 0; i < a->sets.count && used < size; i++) {
+    if (strncmp(a->sets.item[i], "name=", 5) == 0) continue; /* is the name already */
+    used += (size_t)snprintf(out + used, size - used, "%s%s", i == 0 ? " · " : ", ",
+                             a->sets.item[i]);
+  }
+}
+
+static void fill_header(struct kc_run_header *header, const struct kc_run *run, const char *name,
                         const char *scenario_text, const struct arguments *a)
 {
   const struct kc_scenario *scenario = run->scenario;
   const struct kc_fit *fit = &run->fit;
   *header = (struct kc_run_header){
-      .name = scenario->name,
+      .name = name,
       .scenario_text = scenario_text,
       .scenario_sha256 = scenario->sha256,
       .trace_path = scenario->workload.is_closed ? "" : run->trace.path,
@@ -163,7 +175,7 @@ static void fill_host(struct kc_host_facts *host, char started[32], struct utsna
   getrusage(RUSAGE_SELF, &use);
   if (uname(machine) != 0) memset(machine, 0, sizeof *machine);
   const double rate = host_seconds > 0 ? (double)steps / host_seconds : 0;
-  *host = (struct kc_host_facts){.commit = "",
+  *host = (struct kc_host_facts){.commit = KVCAP_COMMIT,
                                  .started_utc = started,
                                  .machine = machine->machine,
                                  .host_seconds = host_seconds,
@@ -182,10 +194,12 @@ static enum kc_err execute_stored(struct kc_run *run, const struct arguments *a,
 {
   struct kc_store *store = NULL;
   struct kc_run_header header;
+  char name[256];
   struct timespec start, end;
   int64_t run_id;
   KC_TRY(kc_store_open(&store, a->database, diag));
-  fill_header(&header, run, scenario_text, a);
+  run_name(run, a, name, sizeof name);
+  fill_header(&header, run, name, scenario_text, a);
   enum kc_err err = kc_store_run_begin(store, &header, &run_id, diag);
   if (err == KC_OK) {
     run->replay.recorder = kc_store_recorder(store);

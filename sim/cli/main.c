@@ -19,7 +19,7 @@ static const struct kc_command commands[] = {
    kc_cmd_fit},
   {"run", "replay a workload against a scenario: latency, throughput, memory, price", kc_cmd_run},
   {"report", "draw the figures of stored runs", kc_cmd_report},
-  {"db", "list, show, export and verify stored runs", kc_cmd_db},
+  {"db", "list and verify stored runs", kc_cmd_db},
   {"version", "print the version", kc_cmd_version},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
