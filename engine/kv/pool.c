@@ -235,8 +235,8 @@ enum kc_err kc_pool_init(struct kc_pool *pool, uint32_t page_count, uint64_t see
 
 /* ---- allocation ---- */
 
-/* Does the record agree that its page is free, with that tag, at the position that `hold` (of a free
- * page) names? */
+/* Does the record agree that its page is free, with that tag, at the position that `hold` (of a
+ * free page) names? */
 static inline bool is_free(const struct kc_pool *pool, const struct kc_page_record *record,
                            uint64_t hold, uint32_t tag)
 {

@@ -272,7 +272,12 @@ int kc_cmd_run(int argc, char **argv)
   struct kc_scenario *scenario = calloc(1, sizeof *scenario);
   int status = 8;
   if (problems != NULL && scenario != NULL) {
-    if (load_scenario(scenario, path[0], &a, problems) != KC_OK) {
+    struct kc_diag diag;
+    char found[KC_DIAG_PATH_BYTES];
+    if (a.trace_given && kc_trace_find(a.trace, path[0], found, &diag) != KC_OK) {
+      diag.code = KC_ERR_FILE;
+      status = kc_cli_fail(&diag);
+    } else if (load_scenario(scenario, path[0], &a, problems) != KC_OK) {
       status = kc_cli_fail_list(problems);
     } else {
       status = a.show ? show(scenario) : run_scenario(scenario, &a);
