@@ -251,8 +251,8 @@ static enum kc_time_fault decimal_seconds(const struct decimal *number, struct k
   int64_t seconds = 0;
   kc_ps fraction = 0;
   for (int64_t i = 0; i < number->point; i++) {
+    if (seconds >= 100000 * KC_PS_PER_S) return KC_TIME_RANGE; /* 10^17, and a digit more */
     seconds = seconds * 10 + decimal_digit(number, i);
-    if (seconds >= 1000000 * KC_PS_PER_S) return KC_TIME_RANGE;
   }
   const int64_t below = number->point + FRACTION_DIGITS_MAX; /* the first digit that is too fine */
   for (int64_t i = number->point; i < below; i++) {
