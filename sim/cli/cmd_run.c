@@ -125,16 +125,32 @@ static int show(const struct kc_scenario *scenario)
 
 /* ---- storing ---- */
 
+/* Cuts a text that filled its buffer back to whole characters. */
+static void cut_utf8(char *text, size_t size)
+{
+  size_t end = strlen(text);
+  if (end + 1 < size) return;
+  while (end > 0 && ((unsigned char)text[end - 1] & 0xc0) == 0x80) end--;
+  if (end > 0 && (unsigned char)text[end - 1] >= 0xc0) end--;
+  text[end] = '\0';
+}
+
 /* The scenario's name, and what the command line changed of it: a stored run must be told apart
  * from one of the unchanged file. */
 static void run_name(const struct kc_run *run, const struct arguments *a, char *out, size_t size)
 {
   size_t used = (size_t)snprintf(out, size, "%s", run->scenario->name);
+  const char *separator = " · ";
+  if (a->trace_given && used < size) {
+    used += (size_t)snprintf(out + used, size - used, "%strace=%s", separator, a->trace);
+    separator = ", ";
+  }
   for (size_t i = 0; i < a->sets.count && used < size; i++) {
     if (strncmp(a->sets.item[i], "name=", 5) == 0) continue; /* is the name already */
-    used += (size_t)snprintf(out + used, size - used, "%s%s", i == 0 ? " · " : ", ",
-                             a->sets.item[i]);
+    used += (size_t)snprintf(out + used, size - used, "%s%s", separator, a->sets.item[i]);
+    separator = ", ";
   }
+  cut_utf8(out, size);
 }
 
 static void fill_header(struct kc_run_header *header, const struct kc_run *run, const char *name,
@@ -239,7 +255,9 @@ static enum kc_err execute(struct kc_run *run, const struct arguments *a, struct
 
 static int print(const struct kc_run *run, const struct arguments *a)
 {
-  if (!a->json) return kc_run_print(run);
+  char name[256];
+  run_name(run, a, name, sizeof name);
+  if (!a->json) return kc_run_print(run, name);
   json_t *root = kc_run_json(run);
   const int status = kc_cli_print_json(root);
   json_decref(root);

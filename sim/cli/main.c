@@ -109,6 +109,7 @@ int main(int argc, char **argv)
 {
   /* A reader such as `head` may close the pipe early; kc_cli_finish tells that from a full disk. */
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a write error like a full disk */
   if (argc < 2) {
     print_overview(stderr);
     return 2;

@@ -85,6 +85,10 @@ enum kc_err kc_scenario_load(struct kc_scenario *scenario, const char *path,
 enum kc_err kc_data_find(const char *folder, const char *name, const char *suffix,
                          const char *beside, char out[KC_DIAG_PATH_BYTES], struct kc_diag *diag);
 
+/* The share folder that belongs to the running program (of PREFIX/bin/kvcap: PREFIX/share/kvcap),
+ * so that an installed tree can be moved. False when there is none. */
+bool kc_data_share(char out[KC_DIAG_PATH_BYTES]);
+
 /* Finds a trace: beside the scenario, in the current folder, in the data folders, and in their
  * traces/samples. */
 enum kc_err kc_trace_find(const char *name, const char *beside, char out[KC_DIAG_PATH_BYTES],
