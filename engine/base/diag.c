@@ -43,7 +43,7 @@ static size_t utf8_printable_bytes(const unsigned char *s)
 
 /* Replaces in place what a terminal or a JSON reader could choke on. A sequence that was cut in
  * the middle by the end of the buffer becomes '?' as well. */
-static void clean(char *text)
+void kc_text_clean(char *text)
 {
   KC_ASSERT(text != NULL);
   unsigned char *s = (unsigned char *)text;
@@ -67,7 +67,7 @@ static void store_path(char out[KC_DIAG_PATH_BYTES], const char *path)
     memmove(out + 3, path + length - kept, kept + 1);
     memcpy(out, "...", 3);
   }
-  clean(out);
+  kc_text_clean(out);
 }
 
 /* `path` and the arguments may point into `diag` itself: a checker may reword its own diagnosis. */
@@ -78,7 +78,7 @@ static void fill(struct kc_diag *diag, enum kc_err code, const char *path, uint6
   KC_ASSERT(format != NULL);
   char text[KC_DIAG_TEXT_BYTES];
   if (vsnprintf(text, sizeof text, format, arguments) < 0) text[0] = '\0';
-  clean(text);
+  kc_text_clean(text);
   diag->code = code;
   store_path(diag->path, path);
   diag->line = line;

@@ -148,6 +148,7 @@ void kc_sha256_update(struct kc_sha256 *sha, const void *data, size_t bytes)
   KC_ASSERT(sha != NULL && sha->block_used < BLOCK_BYTES);
   KC_ASSERT(data != NULL || bytes == 0);
   const unsigned char *from = data;
+  if (bytes == 0) return; /* `data` may be NULL then, to which nothing may be added */
   sha->length_bytes += bytes;
   if (sha->block_used > 0) {
     const size_t room = BLOCK_BYTES - sha->block_used;

@@ -78,7 +78,10 @@ enum kc_err kc_instance_init(struct kc_instance *instance, const struct kc_insta
   return KC_OK;
 }
 
-/* ---- offered KV against the pool ---- */
+/* ---- offered KV against the pool ----
+ *
+ * A request is offered from its arrival until it has ended, whether it waits, runs or was
+ * preempted. What all of them want is compared with the pool whatever the policy does about it. */
 
 static uint64_t final_pages_of(const struct kc_instance *instance, uint32_t request)
 {

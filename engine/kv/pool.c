@@ -16,18 +16,19 @@
  *
  * The checksum. A record is two 64-bit words, g (generation) and h (hold), at index id:
  *
- *     checksum = fold((g ^ k0) * (h ^ k1)) + id * k2     mod 2^64
+ *     checksum = fold((g ^ k0 ^ id * 2^32) * (h ^ k1))
  *
- * with a 128-bit product, fold = high half xor low half, and a key (k0, k1, k2) from the seed. Two
+ * with a 128-bit product, fold = high half xor low half, and a key (k0, k1) from the seed. Two
  * multiplications, and no call.
- *   - A flip in the checksum alone is always seen. So is a record copied over that of another page:
- *     k2 is odd, so id * k2 differs for every id.
- *   - A change of g or h, in any number of bits, with or without the checksum, is missed only if
- *     the two folded products differ by exactly what the checksum's change asks for (0 if none).
+ *   - A flip in the checksum alone is always seen.
+ *   - A change of g or h, in any number of bits, with or without the checksum, and a record copied
+ *     over that of another page (which changes id as it is seen from there), are missed only if the
+ *     two folded products differ by exactly what the checksum's change asks for (0 if none).
  *     Flipping bit j of one factor adds or takes the other factor, shifted by j, and that factor is
  *     masked by a key nobody knows; so for any fixed change about one key in 2^63 misses it.
  *   - k0 has its top bit set and k1 its two top bits. A sound record has neither (generations stay
- *     below 2^63, states below 3), so no sound record has a zero factor that would hide the other.
+ *     below 2^63, ids below 2^30, states below 3), so no sound record has a zero factor that would
+ *     hide the other.
  * A plain sum k0 * g + k1 * h mod 2^64 with odd keys costs about the same but has a blind spot for
  * every key: the products by 2^63 cancel, so the top bits of both words could flip unseen, whatever
  * mixer follows.
@@ -217,10 +218,9 @@ enum kc_err kc_pool_init(struct kc_pool *pool, uint32_t page_count, uint64_t see
 
   struct kc_random random;
   kc_random_init(&random, seed, "kv-pool", 0);
-  for (int i = 0; i < 3; i++) pool->key[i] = kc_random_u64(&random);
+  for (int i = 0; i < 2; i++) pool->key[i] = kc_random_u64(&random);
   pool->key[0] |= UINT64_C(1) << 63;
   pool->key[1] |= UINT64_C(3) << 62;
-  pool->key[2] |= 1;
 
   for (uint32_t id = 0; id < page_count; id++) {
     const uint64_t generation = 2 + (kc_random_u64(&random) >> 34) * 2; /* even, 2 .. 2^31 */
@@ -235,14 +235,13 @@ enum kc_err kc_pool_init(struct kc_pool *pool, uint32_t page_count, uint64_t see
 
 /* ---- allocation ---- */
 
-/* Does the record agree that its page is free, at that position of the stack, with that tag? */
-static inline bool is_free_at(const struct kc_pool *pool, const struct kc_page_record *record,
-                              uint32_t position, uint32_t tag)
+/* Does the record agree that its page is free, with that tag, at the position that `hold` (of a
+ * free page) names? */
+static inline bool is_free(const struct kc_pool *pool, const struct kc_page_record *record,
+                           uint64_t hold, uint32_t tag)
 {
   if (ARMED(pool, SKIP_STACK)) return true;
-  const uint64_t differs = (record->hold ^ kc_page_hold(KC_PAGE_FREE, position, 0)) |
-                           (kc_tag_of(record->generation) ^ tag);
-  return differs == 0;
+  return ((record->hold ^ hold) | (kc_tag_of(record->generation) ^ tag)) == 0;
 }
 
 /* Does the record of stack[position] agree? */
@@ -250,21 +249,21 @@ static bool stack_holds(const struct kc_pool *pool, uint32_t position)
 {
   const struct kc_page entry = pool->stack[position];
   return entry.id < pool->page_count &&
-         is_free_at(pool, &pool->record[entry.id], position, entry.tag);
+         is_free(pool, &pool->record[entry.id], kc_page_hold(KC_PAGE_FREE, position, 0),
+                 entry.tag);
 }
 
-/* The entry at the top, less `taken`, is bad: puts the taken ones back as they were. */
-KC_COLD static bool undo_alloc(struct kc_pool *pool, uint32_t taken)
+/* The entry `bad` of the stack is: puts those above it, taken already, back as they were. */
+KC_COLD static bool undo_alloc(struct kc_pool *pool, const struct kc_page *bad)
 {
-  const uint32_t bad = pool->free_count - 1 - taken;
-  const struct kc_page entry = pool->stack[bad];
-  KC_ASSERT(taken < pool->free_count);
-  for (uint32_t position = bad + 1; position < pool->free_count; position++) {
+  const uint32_t at = (uint32_t)(bad - pool->stack);
+  KC_ASSERT(at < pool->free_count);
+  for (uint32_t position = at + 1; position < pool->free_count; position++) {
     const uint32_t id = pool->stack[position].id;
     kc_pool_put(&pool->record[id], pool->key, id, pool->record[id].generation - 1,
                 kc_page_hold(KC_PAGE_FREE, position, 0));
   }
-  (void)report(pool, blame(pool, entry.id), entry.id, entry.tag);
+  (void)report(pool, blame(pool, bad->id), bad->id, bad->tag);
   return false;
 }
 
@@ -290,18 +289,21 @@ bool kc_pool_alloc(struct kc_pool *pool, uint32_t count, uint32_t owner, struct 
   if (KC_UNLIKELY(pool->paranoid) && !top_is_sealed(pool, count)) return false;
 
   /* Copies, because the compiler cannot know that the loop's stores leave the pool alone. */
-  const uint64_t key[3] = {pool->key[0], pool->key[1], pool->key[2]};
-  const struct kc_page *const stack = pool->stack;
+  const uint64_t key[2] = {pool->key[0], pool->key[1]};
   const uint32_t page_count = pool->page_count;
-  const uint32_t top = pool->free_count - 1;
   const uint64_t hold = live(owner);
-  for (uint32_t i = 0; i < count; i++) {
-    const struct kc_page entry = stack[top - i];
-    if (KC_UNLIKELY(entry.id >= page_count)) return undo_alloc(pool, i);
-    struct kc_page_record *const record = &pool->record[entry.id];
-    if (KC_UNLIKELY(!is_free_at(pool, record, top - i, entry.tag))) return undo_alloc(pool, i);
-    kc_pool_put(record, key, entry.id, record->generation + 1, hold);
-    kc_page_store(&out[i], entry.id, kc_tag_next(entry.tag));
+  const struct kc_page *entry = pool->stack + pool->free_count;
+  uint64_t position_hold = kc_page_hold(KC_PAGE_FREE, pool->free_count, 0);
+  for (const struct kc_page *const end = out + count; out < end; out++) {
+    entry--;
+    position_hold -= kc_page_hold(KC_PAGE_FREE, 1, 0);
+    if (KC_UNLIKELY(entry->id >= page_count)) return undo_alloc(pool, entry);
+    struct kc_page_record *const record = &pool->record[entry->id];
+    if (KC_UNLIKELY(!is_free(pool, record, position_hold, entry->tag))) {
+      return undo_alloc(pool, entry);
+    }
+    kc_pool_put(record, key, entry->id, record->generation + 1, hold);
+    kc_page_store(out, entry->id, kc_tag_next(entry->tag));
   }
   pool->free_count -= count;
   pool->allocations += count;
@@ -312,7 +314,7 @@ bool kc_pool_alloc(struct kc_pool *pool, uint32_t count, uint32_t owner, struct 
 
 /* Writes the record of a page that leaves its state for FREE, and its pair on the stack; the
  * generation moves on by `bump`. `hold` is that of a free page at that place of the stack. */
-static inline void put_free(const struct kc_pool *pool, const uint64_t key[3], uint32_t id,
+static inline void put_free(const struct kc_pool *pool, const uint64_t key[2], uint32_t id,
                             uint64_t bump, uint64_t hold, struct kc_page *place)
 {
   struct kc_page_record *const record = &pool->record[id];
@@ -344,22 +346,27 @@ enum kc_err kc_pool_free(struct kc_pool *pool, const struct kc_page *pages, uint
 {
   KC_ASSERT(owner > 0);
   KC_ASSERT(pool->free_count <= pool->page_count);
-  const uint64_t key[3] = {pool->key[0], pool->key[1], pool->key[2]};
+  const uint64_t key[2] = {pool->key[0], pool->key[1]};
   const uint32_t base = pool->free_count;
   /* Never more than are out, so that a record that lies cannot make us write past the stack. */
   uint32_t limit = count < pool->page_count - base ? count : pool->page_count - base;
   if (KC_UNLIKELY(pool->paranoid)) limit = sealed_from_last(pool, pages, count, limit);
   const uint32_t page_count = pool->page_count;
   const uint64_t held = live(owner);
-  struct kc_page *const place = pool->stack + base;
+  const struct kc_page *page = pages + count;
+  const struct kc_page *const end = page - limit;
+  struct kc_page *place = pool->stack + base;
   uint64_t hold = kc_page_hold(KC_PAGE_FREE, base, 0);
-  uint32_t done = 0;
-  for (; done < limit; done++, hold += kc_page_hold(KC_PAGE_FREE, 1, 0)) {
-    const struct kc_page page = pages[count - 1 - done];
-    if (KC_UNLIKELY(page.id >= page_count)) break;
-    if (KC_UNLIKELY(!is_held(pool, &pool->record[page.id], page.tag, held))) break;
-    put_free(pool, key, page.id, 1, hold, &place[done]);
+  for (; page > end; place++, hold += kc_page_hold(KC_PAGE_FREE, 1, 0)) {
+    page--;
+    if (KC_UNLIKELY(page->id >= page_count) ||
+        KC_UNLIKELY(!is_held(pool, &pool->record[page->id], page->tag, held))) {
+      page++; /* not done */
+      break;
+    }
+    put_free(pool, key, page->id, 1, hold, place);
   }
+  const uint32_t done = (uint32_t)(pages + count - page);
   pool->free_count += done;
   pool->frees += done;
   if (freed != NULL) *freed = done;

@@ -109,7 +109,7 @@ struct kc_pool {
   uint32_t quarantine_count;
   uint32_t armed;           /* fault points thrown by tests; always 0 without KC_FAULTS */
   bool paranoid;            /* verify the checksum on every operation */
-  uint64_t key[3];          /* of the checksum, from the run's seed */
+  uint64_t key[2];          /* of the checksum, from the run's seed */
   uint64_t generation_base; /* sum of the generations at init, mod 2^64 */
   uint64_t allocations, frees, releases, faults; /* totals since init, in pages; a quarantine counts
                                                     as a free, its release as a release */
@@ -139,17 +139,17 @@ static inline uint32_t kc_tag_next(uint32_t tag)
 
 /* Checksum of the record of page `id`; the field `checksum` itself is not read. pool.c says why it
  * has this form. */
-static inline uint64_t kc_pool_checksum(const uint64_t key[3], uint32_t id, uint64_t generation,
+static inline uint64_t kc_pool_checksum(const uint64_t key[2], uint32_t id, uint64_t generation,
                                         uint64_t hold)
 {
-  const uint64_t a = generation ^ key[0];
+  const uint64_t a = generation ^ key[0] ^ (uint64_t)id << 32;
   const uint64_t b = hold ^ key[1];
   const uint64_t high = (uint64_t)(((kc_u128)a * b) >> 64);
-  return (a * b ^ high) + id * key[2];
+  return a * b ^ high;
 }
 
 /* Everything that changes a record comes through here, so no state is ever left unsealed. */
-static inline void kc_pool_put(struct kc_page_record *record, const uint64_t key[3], uint32_t id,
+static inline void kc_pool_put(struct kc_page_record *record, const uint64_t key[2], uint32_t id,
                                uint64_t generation, uint64_t hold)
 {
   record->generation = generation;

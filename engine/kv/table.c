@@ -16,11 +16,18 @@
 
 #include <string.h>
 
+static uint32_t stride_of(uint32_t row_pages)
+{
+  enum { MEMORY_PAGE = 4096 / sizeof(struct kc_page), PAD = 9 * 64 / sizeof(struct kc_page) };
+  return row_pages % MEMORY_PAGE == 0 ? row_pages + PAD : row_pages;
+}
+
 size_t kc_table_need(uint32_t slots, uint32_t row_pages)
 {
   KC_ASSERT(slots > 0);
   KC_ASSERT(row_pages > 0);
-  const size_t entries = kc_arena_need((size_t)slots * row_pages, sizeof(struct kc_page));
+  const size_t entries =
+      kc_arena_need((size_t)slots * stride_of(row_pages), sizeof(struct kc_page));
   const size_t per_slot = 2 * kc_arena_need(slots, sizeof(uint32_t)) + kc_arena_need(slots, 1);
   return entries > SIZE_MAX - per_slot ? SIZE_MAX : entries + per_slot;
 }
@@ -31,7 +38,8 @@ enum kc_err kc_table_init(struct kc_table *table, uint32_t slots, uint32_t row_p
   KC_ASSERT(slots > 0);
   KC_ASSERT(row_pages > 0);
   memset(table, 0, sizeof *table);
-  table->entry = kc_arena_take(arena, (size_t)slots * row_pages, sizeof *table->entry);
+  table->row_stride = stride_of(row_pages);
+  table->entry = kc_arena_take(arena, (size_t)slots * table->row_stride, sizeof *table->entry);
   table->extent = kc_arena_take(arena, slots, sizeof *table->extent);
   table->touched = kc_arena_take(arena, slots, sizeof *table->touched);
   table->is_touched = kc_arena_take(arena, slots, sizeof *table->is_touched);

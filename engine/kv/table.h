@@ -1,6 +1,6 @@
 /* Block tables: for each slot of the batch, the pages that hold its tokens, in order.
  *
- *   entry[slot * row_pages + i]   page of tokens [i * page_size, (i + 1) * page_size)
+ *   entry[slot * row_stride + i]  page of tokens [i * page_size, (i + 1) * page_size)
  *   extent[slot]                  entries in use
  *
  * This is the very table that attention reads. The simulator checks a row when a page that it names
@@ -23,6 +23,7 @@ struct kc_table {
   uint32_t *extent;
   uint32_t slots;
   uint32_t row_pages;  /* most pages one slot can hold */
+  uint32_t row_stride; /* entries from one row to the next: see kc_table_init */
   uint64_t in_use;     /* sum of extents */
   uint32_t *touched;
   uint8_t *is_touched; /* [slots] 1 while the slot is in touched[] */
@@ -31,7 +32,9 @@ struct kc_table {
 
 size_t kc_table_need(uint32_t slots, uint32_t row_pages); /* arena bytes */
 
-/* slots and row_pages > 0. KC_ERR_MEMORY when the arena is too small. */
+/* slots and row_pages > 0. KC_ERR_MEMORY when the arena is too small. Rows of whole memory pages
+ * are set a little further apart than they are long (row_stride): else their beginnings, the parts
+ * in use, would all fall into the same few sets of every cache. */
 enum kc_err kc_table_init(struct kc_table *table, uint32_t slots, uint32_t row_pages,
                           struct kc_arena *arena);
 
@@ -40,7 +43,7 @@ static inline uint32_t kc_table_owner(uint32_t slot) { return slot + 1; }
 
 static inline struct kc_page *kc_table_row(const struct kc_table *table, uint32_t slot)
 {
-  return table->entry + (size_t)slot * table->row_pages;
+  return table->entry + (size_t)slot * table->row_stride;
 }
 
 /* Appends `count` pages from the pool to a row. False when the pool is short (nothing changes).
@@ -48,7 +51,8 @@ static inline struct kc_page *kc_table_row(const struct kc_table *table, uint32_
 bool kc_table_grow(struct kc_table *table, struct kc_pool *pool, uint32_t slot, uint32_t count);
 
 /* The same for one page, in line: a step loop's grant. */
-static inline bool kc_table_grow_one(struct kc_table *table, struct kc_pool *pool, uint32_t slot)
+static inline __attribute__((always_inline)) bool
+kc_table_grow_one(struct kc_table *table, struct kc_pool *pool, uint32_t slot)
 {
   KC_ASSERT(slot < table->slots);
   const uint32_t extent = table->extent[slot];

@@ -98,7 +98,9 @@ static bool serve_prefill(struct kc_batch *batch, uint32_t *budget)
   return true;
 }
 
-/* Refuses a head that can never run. True when it did. *stop: the list of refusals is full. */
+/* Refuses a head that can never run. True: it is out of the queue, look at the next one. False: the
+ * head stands; with *stop set it is hopeless, but the list of refusals is full until the next
+ * forming. */
 static bool refuse_hopeless(struct kc_batch *batch, const struct kc_waiting *head, uint32_t known,
                             bool in_place, bool *stop)
 {

@@ -231,6 +231,10 @@ static enum kc_err check_pool(const struct fit_arguments *arguments, struct kc_d
 
 static enum kc_err check_arguments(const struct fit_arguments *arguments, struct kc_diag *diag)
 {
+  if (arguments->config.concurrency > 0 && arguments->config.context == 0) {
+    return kc_fail(diag, KC_ERR_USAGE, "--concurrency says how many requests of --context tokens "
+                   "must fit; give --context as well");
+  }
   if (arguments->scenario[0] != '\0') {
     const char *clash = clashing_option(arguments);
     if (clash == NULL) return KC_OK;

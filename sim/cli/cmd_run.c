@@ -126,13 +126,41 @@ static int show(const struct kc_scenario *scenario)
 
 /* ---- storing ---- */
 
-static void fill_header(struct kc_run_header *header, const struct kc_run *run,
+/* Cuts a text that filled its buffer back to whole characters. */
+static void cut_utf8(char *text, size_t size)
+{
+  size_t end = strlen(text);
+  if (end + 1 < size) return;
+  while (end > 0 && ((unsigned char)text[end - 1] & 0xc0) == 0x80) end--;
+  if (end > 0 && (unsigned char)text[end - 1] >= 0xc0) end--;
+  text[end] = '\0';
+}
+
+/* The scenario's name, and what the command line changed of it: a stored run must be told apart
+ * from one of the unchanged file. */
+static void run_name(const struct kc_run *run, const struct arguments *a, char *out, size_t size)
+{
+  size_t used = (size_t)snprintf(out, size, "%s", run->scenario->name);
+  const char *separator = " · ";
+  if (a->trace_given && used < size) {
+    used += (size_t)snprintf(out + used, size - used, "%strace=%s", separator, a->trace);
+    separator = ", ";
+  }
+  for (size_t i = 0; i < a->sets.count && used < size; i++) {
+    if (strncmp(a->sets.item[i], "name=", 5) == 0) continue; /* is the name already */
+    used += (size_t)snprintf(out + used, size - used, "%s%s", separator, a->sets.item[i]);
+    separator = ", ";
+  }
+  cut_utf8(out, size);
+}
+
+static void fill_header(struct kc_run_header *header, const struct kc_run *run, const char *name,
                         const char *scenario_text, const struct arguments *a)
 {
   const struct kc_scenario *scenario = run->scenario;
   const struct kc_fit *fit = &run->fit;
   *header = (struct kc_run_header){
-      .name = scenario->name,
+      .name = name,
       .scenario_text = scenario_text,
       .scenario_sha256 = scenario->sha256,
       .trace_path = scenario->workload.is_closed ? "" : run->trace.path,
@@ -164,7 +192,7 @@ static void fill_host(struct kc_host_facts *host, char started[32], struct utsna
   getrusage(RUSAGE_SELF, &use);
   if (uname(machine) != 0) memset(machine, 0, sizeof *machine);
   const double rate = host_seconds > 0 ? (double)steps / host_seconds : 0;
-  *host = (struct kc_host_facts){.commit = "",
+  *host = (struct kc_host_facts){.commit = KVCAP_COMMIT,
                                  .started_utc = started,
                                  .machine = machine->machine,
                                  .host_seconds = host_seconds,
@@ -183,10 +211,12 @@ static enum kc_err execute_stored(struct kc_run *run, const struct arguments *a,
 {
   struct kc_store *store = NULL;
   struct kc_run_header header;
+  char name[256];
   struct timespec start, end;
   int64_t run_id;
   KC_TRY(kc_store_open(&store, a->database, diag));
-  fill_header(&header, run, scenario_text, a);
+  run_name(run, a, name, sizeof name);
+  fill_header(&header, run, name, scenario_text, a);
   enum kc_err err = kc_store_run_begin(store, &header, &run_id, diag);
   if (err == KC_OK) {
     run->replay.recorder = kc_store_recorder(store);
@@ -226,7 +256,9 @@ static enum kc_err execute(struct kc_run *run, const struct arguments *a, struct
 
 static int print(const struct kc_run *run, const struct arguments *a)
 {
-  if (!a->json) return kc_run_print(run);
+  char name[256];
+  run_name(run, a, name, sizeof name);
+  if (!a->json) return kc_run_print(run, name);
   json_t *root = kc_run_json(run);
   const int status = kc_cli_print_json(root);
   json_decref(root);
@@ -259,7 +291,12 @@ int kc_cmd_run(int argc, char **argv)
   struct kc_scenario *scenario = calloc(1, sizeof *scenario);
   int status = 8;
   if (problems != NULL && scenario != NULL) {
-    if (load_scenario(scenario, path[0], &a, problems) != KC_OK) {
+    struct kc_diag diag;
+    char found[KC_DIAG_PATH_BYTES];
+    if (a.trace_given && kc_trace_find(a.trace, path[0], found, &diag) != KC_OK) {
+      diag.code = KC_ERR_FILE;
+      status = kc_cli_fail(&diag);
+    } else if (load_scenario(scenario, path[0], &a, problems) != KC_OK) {
       status = kc_cli_fail_list(problems);
     } else {
       status = a.show ? show(scenario) : run_scenario(scenario, &a);

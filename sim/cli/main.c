@@ -20,7 +20,7 @@ static const struct kc_command commands[] = {
   {"run", "replay a workload against a scenario: latency, throughput, memory, price", kc_cmd_run},
   {"trace", "look at, check, convert, anonymise, make and draw request traces", kc_cmd_trace},
   {"report", "draw the figures of stored runs", kc_cmd_report},
-  {"db", "list, show, export and verify stored runs", kc_cmd_db},
+  {"db", "list and verify stored runs", kc_cmd_db},
   {"version", "print the version", kc_cmd_version},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
@@ -110,6 +110,7 @@ int main(int argc, char **argv)
 {
   /* A reader such as `head` may close the pipe early; kc_cli_finish tells that from a full disk. */
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a write error like a full disk */
   if (argc < 2) {
     print_overview(stderr);
     return 2;

@@ -10,7 +10,7 @@
 /* The document of `run --json`; NULL when memory ran out. The caller owns it. */
 json_t *kc_run_json(const struct kc_run *run);
 
-/* The summary that a person reads in ten seconds, on stdout. Returns 0. */
-int kc_run_print(const struct kc_run *run);
+/* The summary that a person reads in ten seconds, on stdout, under `name`. Returns 0. */
+int kc_run_print(const struct kc_run *run, const char *name);
 
 #endif

@@ -39,12 +39,12 @@ static void print_statistic(const char *name, const struct kc_statistic *s, cons
   printf("   %s %s\n", grouped(s->count, count), of);
 }
 
-static void print_question(const struct kc_run *run)
+static void print_question(const struct kc_run *run, const char *name)
 {
   const struct kc_scenario *scenario = run->scenario;
   const struct kc_pool_spec *pool = &scenario->pool[0];
   const struct kc_precision *p = &pool->precision;
-  printf("%s\n\n", scenario->name);
+  printf("%s\n\n", name);
   printf("  deploy    %s on %u x %s (tensor %u), KV %s", scenario->model.name,
          kc_run_gpus(scenario), pool->gpu.name, pool->memory.tensor,
          kc_kv_format_name(p->k_format));
@@ -259,7 +259,7 @@ static void print_oom(const struct kc_run *run)
     printf("  OOM       never: the KV of all requests offered stayed within the pool\n");
     return;
   }
-  printf("  OOM       at %.3f s, request %s: the offered requests %s %s pages, the pool has %s\n",
+  printf("  OOM       at %.3f s, request %s: the requests offered %s %s pages, the pool has %s\n",
          (double)r->oom_ps / 1e12, grouped(r->oom_request, a),
          closed ? "will need" : "needed", grouped(r->oom_demand_pages, b), grouped(r->pages, c));
   printf("            the policy answered with %s preemptions and at most %s waiting\n",
@@ -283,17 +283,19 @@ static void print_cost(const struct kc_run *run)
   if (kc_run_cost(run, &usd)) {
     printf("  cost      $%.4f per million output tokens at $%.2f per GPU-hour\n", usd,
            scenario->price_gpu_hour_usd);
-  } else {
+  } else if (!scenario->price_known) {
     printf("  cost      unknown: no price for %s; set price.gpu_hour_usd\n",
            scenario->pool[0].gpu.name);
+  } else {
+    printf("  cost      none to state: no output token was produced\n");
   }
   printf("  result    sha256 %s, seed %" PRIu64 "\n", run->result.summary.result_sha256,
          scenario->seed);
 }
 
-int kc_run_print(const struct kc_run *run)
+int kc_run_print(const struct kc_run *run, const char *name)
 {
-  print_question(run);
+  print_question(run, name);
   print_workload(run);
   print_memory(run);
   print_requests(&run->result.summary);

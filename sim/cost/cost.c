@@ -10,7 +10,8 @@ static kc_u128 larger(kc_u128 a, kc_u128 b)
   return a > b ? a : b;
 }
 
-/* base^exponent by squaring: products only, so the same bits everywhere. */
+/* base^exponent by squaring: IEEE products in a fixed order, so the same bits everywhere (the build
+ * forbids contraction into fused operations). */
 static double power(double base, uint64_t exponent)
 {
   double result = 1.0;

@@ -19,7 +19,7 @@
 #include "sim/replay/session.h"
 
 enum { EVENT_ARRIVAL = 1, EVENT_STEP = 2, EVENT_COMPLETION = 3, QUEUE_CAPACITY = 8,
-       POLL_STEPS = 4096 };
+       POLL_EVERY = 4096 };
 
 struct replay {
   const struct kc_replay_config *config;
@@ -34,6 +34,7 @@ struct replay {
   bool step_scheduled;
   bool has_sessions;
   struct kc_sessions sessions;   /* with has_sessions */
+  uint64_t polls;
 };
 
 /* ---- closed loop ---- */
@@ -165,10 +166,15 @@ static enum kc_err end_step(struct replay *replay, struct kc_diag *diag)
   kc_instance_end_step(&replay->instance);
   KC_TRY(schedule_arrival(replay)); /* a closed loop may have offered something */
   KC_TRY(recorder_failure(replay, diag));
-  if (replay->metrics->total.steps % POLL_STEPS == 0 && interrupted(replay->config)) {
-    return kc_fail(diag, KC_ERR_INTERRUPTED, "interrupted; nothing of this run was kept");
-  }
   return KC_OK;
+}
+
+/* Counts everything that a run spends time on, steps, arrivals and refusals, so that a run can be
+ * stopped whatever it is busy with. */
+static enum kc_err poll(struct replay *replay, struct kc_diag *diag)
+{
+  if (++replay->polls % POLL_EVERY != 0 || !interrupted(replay->config)) return KC_OK;
+  return kc_fail(diag, KC_ERR_INTERRUPTED, "interrupted; nothing of this run was kept");
 }
 
 static enum kc_err handle_step(struct replay *replay, struct kc_diag *diag)
@@ -178,6 +184,7 @@ static enum kc_err handle_step(struct replay *replay, struct kc_diag *diag)
   replay->step_scheduled = false;
   do {
     KC_ASSERT(kc_instance_busy(instance));
+    KC_TRY(poll(replay, diag));
     KC_TRY(kc_instance_begin_step(instance, diag));
     KC_TRY(schedule_arrival(replay)); /* so may a refusal */
     if (!instance->in_step) continue;
@@ -195,6 +202,7 @@ static enum kc_err run_events(struct replay *replay, struct kc_diag *diag)
   struct kc_event event;
   KC_TRY(schedule_arrival(replay));
   while (kc_events_pop(replay->queue, &event)) {
+    KC_TRY(poll(replay, diag));
     if (event.kind == EVENT_ARRIVAL) {
       KC_TRY(handle_arrival(replay, &event, diag));
     } else if (event.kind == EVENT_COMPLETION) {

@@ -44,7 +44,7 @@ struct kc_replay_config {
   struct kc_closed_config closed_config;
   struct kc_session_config session; /* not with `closed` */
   struct kc_recorder recorder;
-  bool (*interrupted)(void *context); /* polled every 4096 steps; may be NULL */
+  bool (*interrupted)(void *context); /* polled every 4096 steps or events; may be NULL */
   void *interrupted_context;
 };
 

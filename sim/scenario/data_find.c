@@ -3,20 +3,22 @@
  *   name "h200" of folder "gpus"              path "my/h200.yaml", "../x.json", trace "a.csv"
  *     1 beside the scenario (and its gpus/)     1 absolute: as it stands
  *     2 $KVCAP_DATA/gpus                        2 beside the scenario
- *     3 the installed share folder              3 in the current folder
- *     4 the source tree of the build            traces also: data folders, their traces/samples;
- *                                               and a folder of trace files by its path
+ *     3 share/kvcap of the program's prefix     3 in the current folder
+ *     4 the share folder of the build           traces also: data folders, their traces/samples;
+ *     5 the source tree of the build            and a folder of trace files by its path
  *
  * A data folder is one that holds scenarios/ and traces/, or for names one that holds models/ and
  * gpus/ directly. The first file found wins. Folders are listed in the message in the order
- * searched; the suggestion is the nearest name in any of them, the alphabetically first among
- * equals, because readdir has no order of its own.
+ * searched, and a path too long to keep is not searched; the suggestion is the nearest name in
+ * them, the alphabetically first among equals, because readdir has no order of its own. The
+ * scenario itself is never taken for what it names.
  */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/base/check.h"
 #include "engine/base/file.h"
@@ -28,6 +30,7 @@ enum { FOLDERS_MAX = 10, NEAREST_BYTES = 64 };
 /* Folders in the order to search. */
 struct search {
   uint32_t count;
+  uint32_t mixed; /* the first so many hold files of all sorts */
   char folder[FOLDERS_MAX][KC_DIAG_PATH_BYTES];
 };
 
@@ -81,18 +84,34 @@ static bool try_place(const char *folder, const char *name, const char *suffix,
   return true;
 }
 
+/* A folder or a pipe is there too: whoever opens it says what it thinks of that. */
+static bool is_there(const char *path)
+{
+  struct stat status;
+  return stat(path, &status) == 0;
+}
+
 static bool try_file(const char *folder, const char *name, const char *suffix,
                      char out[KC_DIAG_PATH_BYTES])
 {
-  return try_place(folder, name, suffix, kc_file_exists, out);
+  return try_place(folder, name, suffix, is_there, out);
 }
 
+/* True when both name the same file. */
+static bool same_file(const char *a, const char *b)
+{
+  struct stat x, y;
+  return a != NULL && b != NULL && stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
+         x.st_ino == y.st_ino;
+}
+
+/* `except` (may be NULL) is not taken: a scenario saved as h100.yaml is not the GPU h100. */
 static bool search_file(const struct search *search, const char *name, const char *suffix,
-                        char out[KC_DIAG_PATH_BYTES])
+                        const char *except, char out[KC_DIAG_PATH_BYTES])
 {
   KC_ASSERT(search->count <= FOLDERS_MAX);
   for (uint32_t i = 0; i < search->count; i++) {
-    if (try_file(search->folder[i], name, suffix, out)) return true;
+    if (try_file(search->folder[i], name, suffix, out) && !same_file(out, except)) return true;
   }
   return false;
 }
@@ -109,14 +128,15 @@ static void consider(const char *name, const char *candidate, char nearest[NEARE
   snprintf(nearest, NEAREST_BYTES, "%s", candidate);
 }
 
-/* Nearest name with the suffix in any of the folders; "" when the folders are empty. */
+/* Nearest name with the suffix in the folders that hold nothing else (a scenario's own folder holds
+ * all sorts of files); "" when they are empty. */
 static void nearest_name(const struct search *search, const char *name, const char *suffix,
                          char nearest[NEAREST_BYTES])
 {
   KC_ASSERT(suffix[0] == '.');
   unsigned least = 64;
   nearest[0] = '\0';
-  for (uint32_t i = 0; i < search->count; i++) {
+  for (uint32_t i = search->mixed; i < search->count; i++) {
     DIR *folder = opendir(search->folder[i]);
     if (folder == NULL) continue;
     for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
@@ -143,20 +163,40 @@ static void list_folders(const struct search *search, char *out, size_t size)
   }
 }
 
+bool kc_data_share(char out[KC_DIAG_PATH_BYTES])
+{
+  struct stat status;
+  KC_ASSERT(out != NULL);
+  const ssize_t length = readlink("/proc/self/exe", out, KC_DIAG_PATH_BYTES - 1);
+  if (length <= 0 || length >= KC_DIAG_PATH_BYTES - 1) return false;
+  out[length] = '\0';
+  for (int up = 0; up < 2; up++) { /* PREFIX/bin/kvcap -> PREFIX */
+    char *slash = strrchr(out, '/');
+    if (slash == NULL) return false;
+    *slash = '\0';
+  }
+  const size_t used = strlen(out);
+  if (used + sizeof "/share/kvcap" > KC_DIAG_PATH_BYTES) return false;
+  memcpy(out + used, "/share/kvcap", sizeof "/share/kvcap");
+  return stat(out, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 static void data_folders(struct search *search, const char *folder, const char *beside)
 {
   KC_ASSERT(search->count == 0);
-  char near[KC_DIAG_PATH_BYTES];
+  char near[KC_DIAG_PATH_BYTES], share[KC_DIAG_PATH_BYTES];
   const char *data = getenv("KVCAP_DATA");
   if (beside != NULL) {
     folder_of(beside, near);
     add_folder(search, near, "", "");
+    search->mixed = search->count;
     add_folder(search, near, folder, "");
   }
   if (data != NULL && data[0] != '\0') {
     add_folder(search, data, folder, "");
     add_folder(search, data, "scenarios", folder);
   }
+  if (kc_data_share(share)) add_folder(search, share, "scenarios", folder);
   add_folder(search, KVCAP_SHARE_DIR, "scenarios", folder);
   add_folder(search, KVCAP_SOURCE_DIR, "scenarios", folder);
 }
@@ -181,19 +221,31 @@ static bool find_path(const char *name, const char *beside, bool (*exists)(const
   return try_place("", name, "", exists, out);
 }
 
+/* A model may be named by the folder that holds its config.json, as downloads lie. */
+static void enter_folder(char path[KC_DIAG_PATH_BYTES], const char *suffix)
+{
+  struct stat status;
+  char inside[KC_DIAG_PATH_BYTES];
+  if (strcmp(suffix, ".json") != 0 || stat(path, &status) != 0 || !S_ISDIR(status.st_mode)) return;
+  if (try_file(path, "config", suffix, inside)) memcpy(path, inside, sizeof inside);
+}
+
 enum kc_err kc_data_find(const char *folder, const char *name, const char *suffix,
                          const char *beside, char out[KC_DIAG_PATH_BYTES], struct kc_diag *diag)
 {
   KC_ASSERT(folder != NULL && name != NULL);
   KC_ASSERT(suffix != NULL && out != NULL);
   if (strchr(name, '/') != NULL || ends_with(name, suffix)) {
-    if (find_path(name, beside, kc_file_exists, out)) return KC_OK;
+    if (find_path(name, beside, is_there, out)) {
+      enter_folder(out, suffix);
+      return KC_OK;
+    }
     return kc_fail(diag, KC_ERR_FILE, "file \"%s\" of %s is not there: looked %sin the current "
                    "folder", name, folder, beside == NULL ? "" : "beside the scenario and ");
   }
   struct search search = {0};
   data_folders(&search, folder, beside);
-  if (search_file(&search, name, suffix, out)) return KC_OK;
+  if (search_file(&search, name, suffix, beside, out)) return KC_OK;
   char nearest[NEAREST_BYTES], folders[KC_DIAG_TEXT_BYTES];
   nearest_name(&search, name, suffix, nearest);
   list_folders(&search, folders, sizeof folders);
@@ -213,13 +265,15 @@ enum kc_err kc_trace_find(const char *name, const char *beside, char out[KC_DIAG
   }
   struct search search = {0};
   const char *data = getenv("KVCAP_DATA");
-  const char *roots[] = {data, KVCAP_SHARE_DIR, KVCAP_SOURCE_DIR};
+  char share[KC_DIAG_PATH_BYTES];
+  const char *roots[] = {data, kc_data_share(share) ? share : NULL, KVCAP_SHARE_DIR,
+                         KVCAP_SOURCE_DIR};
   for (size_t i = 0; i < sizeof roots / sizeof roots[0]; i++) {
     if (roots[i] == NULL || roots[i][0] == '\0') continue;
     add_folder(&search, roots[i], "", "");
     add_folder(&search, roots[i], "traces", "samples");
   }
-  if (search_file(&search, name, "", out)) return KC_OK;
+  if (search_file(&search, name, "", NULL, out)) return KC_OK;
   char folders[KC_DIAG_TEXT_BYTES];
   list_folders(&search, folders, sizeof folders);
   return kc_fail(diag, KC_ERR_FILE, "trace \"%s\" is not there: looked %sin the current folder and "

@@ -99,6 +99,10 @@ enum kc_err kc_data_find(const char *folder, const char *name, const char *suffi
 /* A file, or a folder of them: what may be a trace. */
 bool kc_trace_exists(const char *path);
 
+/* The share folder that belongs to the running program (of PREFIX/bin/kvcap: PREFIX/share/kvcap),
+ * so that an installed tree can be moved. False when there is none. */
+bool kc_data_share(char out[KC_DIAG_PATH_BYTES]);
+
 /* Finds a trace: beside the scenario, in the current folder, in the data folders, and in their
  * traces/samples; a folder of trace files only in the first two. */
 enum kc_err kc_trace_find(const char *name, const char *beside, char out[KC_DIAG_PATH_BYTES],

@@ -1,8 +1,11 @@
 /* Results in SQLite: one of the recorder's sinks (design section 9).
  *
  * STRICT tables, WAL, synchronous=FULL, foreign_keys=ON, application_id "kvcp", user_version = the
- * number of migrations applied. One transaction per run, the run row last: a killed process leaves
- * whole runs or none. A newer file is refused.
+ * number of migrations applied. A newer file is refused.
+ *
+ * A run gathers its rows in memory while it goes on, and writes them in one transaction at its end,
+ * the run row last: a killed process leaves whole runs or none, and any number of runs may go on at
+ * once on one file, because each holds the lock only while it writes.
  */
 #ifndef KC_SIM_STORE_STORE_H
 #define KC_SIM_STORE_STORE_H
@@ -12,6 +15,8 @@
 
 #define KC_STORE_APPLICATION_ID 0x6b766370
 #define KC_STORE_SCHEMA 1
+
+enum { KC_STORE_ROWS_MAX = 100000000 }; /* of one run, like the requests of a workload */
 
 struct kc_store; /* one connection; one thread */
 
@@ -42,28 +47,34 @@ struct kc_host_facts {
   uint64_t rss_bytes;
 };
 
-/* BEGIN IMMEDIATE; *run_id is the id the run will have. */
+/* Checks that the file can be written (a lock that somebody holds just now is no obstacle) and
+ * keeps a copy of the header. Nothing is written yet and no lock is held. */
 enum kc_err kc_store_run_begin(struct kc_store *store, const struct kc_run_header *header,
-                               int64_t *run_id, struct kc_diag *diag);
-/* Recorder whose on_outcome inserts into `request` (and `violation`). It must be in the run from
- * the first outcome to the last, also when no rows are kept. Its error ends the run: abort then. */
+                               struct kc_diag *diag);
+/* Recorder whose on_outcome gathers the rows of `request` and `violation` in memory, about 150 bytes
+ * a row at worst. It must be in the run from the first outcome to the last, also when no rows are
+ * kept. Its error (KC_ERR_MEMORY, KC_ERR_LIMIT) ends the run: abort then. */
 struct kc_recorder kc_store_recorder(struct kc_store *store);
-/* Timeline, histogram, violation rows, host, then the run row; COMMIT. summary_json is the document
- * that `run --json` prints. On failure the run is rolled back. */
+/* BEGIN IMMEDIATE, waiting up to 15 s for other writers; the id (*run_id), all rows, the run row
+ * last; COMMIT. summary_json is the document that `run --json` prints. On failure the run is rolled
+ * back and forgotten. */
 enum kc_err kc_store_run_end(struct kc_store *store, const struct kc_metrics *metrics,
                              const struct kc_replay_result *result, const char *summary_json,
-                             const struct kc_host_facts *host, struct kc_diag *diag);
-/* ROLLBACK. */
+                             const struct kc_host_facts *host, int64_t *run_id,
+                             struct kc_diag *diag);
+/* Forgets the run; rolls back what was written of it. */
 void kc_store_run_abort(struct kc_store *store);
 
-/* integrity_check, foreign keys, counts against rows, and every run's hash recomputed from its rows
- * where all rows were kept. Problems are listed (KC_ERR_STORE, or KC_ERR_MEMORY); returns
+/* integrity_check and foreign keys; the columns of every run row against its histograms and its
+ * stored document; where all rows were kept also counts, sums, latencies and the hash again from
+ * the rows. Problems are listed (KC_ERR_STORE, or KC_ERR_MEMORY); returns
  * kc_diag_list_result(problems). */
 enum kc_err kc_store_verify(struct kc_store *store, struct kc_diag_list *problems);
 
 /* ---- reading ---- */
 
-/* A run in one line. Strings are valid during the call of the visitor. */
+/* A run in one line. Strings are valid during the call of the visitor; whatever the file holds, they
+ * are UTF-8 without control characters (kc_text_clean). */
 struct kc_run_brief {
   int64_t id;
   const char *name, *model, *gpu, *version, *rows_kept, *result_sha256;

@@ -38,7 +38,7 @@ static enum kc_err fail_full(struct kc_store *store, const char *doing, struct k
 {
   KC_ASSERT(doing != NULL);
   int64_t bytes = pending_bytes(store);
-  if (bytes == 0 && store->in_run) bytes = (int64_t)store->outcomes * REQUEST_ROW_BYTES;
+  if (bytes == 0 && store->in_run) bytes = (int64_t)store->row_count * REQUEST_ROW_BYTES;
   if (bytes == 0) {
     return kc_fail_at(diag, KC_ERR_STORE, store->path, 0, 0,
                       "the disk is full while %s; what was stored before is intact; free some room "
@@ -67,7 +67,7 @@ enum kc_err kc_store_fail(struct kc_store *store, int sqlite_code, const char *d
     case SQLITE_LOCKED:
       return kc_fail_at(diag, KC_ERR_STORE, path, 0, 0,
                         "another program has held the database for more than %d s; let it finish "
-                        "or give each its own file", KC_STORE_BUSY_MS / 1000);
+                        "or give each its own file", store->busy_ms / 1000);
     case SQLITE_NOTADB:
       return kc_fail_at(diag, KC_ERR_STORE, path, 0, 0,
                         "the file is not a results database of kvcap (it is not SQLite at all); "
@@ -92,6 +92,14 @@ enum kc_err kc_store_fail(struct kc_store *store, int sqlite_code, const char *d
       return kc_fail_at(diag, KC_ERR_STORE, path, 0, 0, "SQLite refused while %s: %s", doing,
                         sqlite3_errmsg(store->db));
   }
+}
+
+void kc_store_wait_for(struct kc_store *store, int busy_ms)
+{
+  KC_ASSERT(store->db != NULL);
+  KC_ASSERT(busy_ms >= 0);
+  store->busy_ms = busy_ms;
+  sqlite3_busy_timeout(store->db, busy_ms);
 }
 
 enum kc_err kc_store_exec(struct kc_store *store, const char *sql, const char *doing,

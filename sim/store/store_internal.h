@@ -6,23 +6,38 @@
 
 #include "sim/store/store.h"
 
-enum { KC_STORE_BUSY_MS = 5000 };
+/* How long others are waited for: when opening, and when a run that may have taken an hour is
+ * written while several others end at the same time. */
+enum { KC_STORE_BUSY_MS = 5000, KC_STORE_END_BUSY_MS = 15000 };
+
+/* An outcome that will be a row of `request`, of `violation`, or of both. */
+struct kc_store_row {
+  struct kc_outcome outcome;
+  uint64_t sequence;
+  uint32_t input_tokens, max_tokens;
+};
 
 struct kc_store {
   sqlite3 *db;
   char path[KC_DIAG_PATH_BYTES]; /* as given, for messages */
   bool read_only;
+  int busy_ms;                   /* in force now */
+  int end_busy_ms;               /* KC_STORE_END_BUSY_MS; tests are less patient */
 
-  /* The run being written; valid while in_run. */
+  /* The run that goes on; valid while in_run. */
   bool in_run;
-  int64_t run_id;
+  int64_t run_id;                /* 0 until its transaction has begun */
   enum kc_request_rows rows;
   uint64_t outcomes;             /* told so far: the next sequence number */
-  int64_t pages_before;          /* of the file, when the run began: for "how much room" */
-  sqlite3_stmt *insert_request, *insert_violation;
-  sqlite3_stmt *insert_run;      /* its first half is bound at the begin, the rest at the end */
+  struct kc_store_row *row;      /* heap, doubled as it fills */
+  uint64_t row_count, row_room;
+  int64_t pages_before;          /* of the file, when the transaction began: for "how much room" */
+  sqlite3_stmt *insert_run;      /* the header's part is bound at the begin, the rest at the end */
   char *trace_path;              /* heap; goes to `host` */
 };
+
+/* Sets how long a lock of another connection is waited for. */
+void kc_store_wait_for(struct kc_store *store, int busy_ms);
 
 /* Turns an SQLite result code into our code and one sentence about store->path. `doing` completes
  * "while ..." ("storing run 3"). Never KC_OK. */
@@ -46,5 +61,26 @@ static inline const char *kc_store_text(sqlite3_stmt *row, int column)
 /* First column of the first row as an integer; 0 when there is no row. */
 enum kc_err kc_store_scalar(struct kc_store *store, const char *sql, int64_t *out,
                             const char *doing, struct kc_diag *diag);
+
+/* ---- verification, in three files ---- */
+
+/* "ttft_count, ttft_mean_ps, ..." for a SELECT list. */
+#define KC_STORE_STATISTIC(m)                                                             \
+  m "_count, " m "_mean_ps, " m "_p50_ps, " m "_p90_ps, " m "_p95_ps, " m "_p99_ps, " m \
+  "_min_ps, " m "_max_ps"
+
+typedef void (*kc_store_row_visitor)(struct kc_store *store, sqlite3_stmt *row,
+                                     struct kc_diag_list *problems);
+
+/* Calls `visit` on every row of `sql`; adds a problem when that cannot be read. */
+void kc_store_for_each_row(struct kc_store *store, const char *sql, kc_store_row_visitor visit,
+                           struct kc_diag_list *problems);
+/* Adds what kc_store_fail says about `sqlite_code`. */
+void kc_store_add_failure(struct kc_store *store, int sqlite_code, struct kc_diag_list *problems);
+
+/* Hash and latencies again from the rows of request, where all were kept. */
+void kc_store_verify_rows(struct kc_store *store, struct kc_diag_list *problems);
+/* Columns of every run row against its histograms, its stored document and each other. */
+void kc_store_verify_figures(struct kc_store *store, struct kc_diag_list *problems);
 
 #endif

@@ -88,6 +88,7 @@ static struct kc_store *new_store(const char *path, bool read_only, struct kc_di
   }
   snprintf(store->path, sizeof store->path, "%s", path);
   store->read_only = read_only;
+  store->end_busy_ms = KC_STORE_END_BUSY_MS;
   return store;
 }
 
@@ -130,7 +131,7 @@ static enum kc_err connect_to(struct kc_store *store, char *name, int flags, str
     return kc_fail(diag, KC_ERR_MEMORY, "the host ran out of memory while opening %s", store->path);
   }
   if (code != SQLITE_OK) return kc_store_fail(store, code, "opening it", diag);
-  sqlite3_busy_timeout(store->db, KC_STORE_BUSY_MS);
+  kc_store_wait_for(store, KC_STORE_BUSY_MS);
   sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
   sqlite3_db_config(store->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, (int *)NULL);
   sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, (int *)NULL);
@@ -155,15 +156,38 @@ static enum kc_err fail_foreign(const struct kc_store *store, int64_t applicatio
                     KC_STORE_APPLICATION_ID);
 }
 
+struct marks {
+  int64_t version, application, tables;
+};
+
+/* In one transaction: another process may be making the tables of this very file. */
+static enum kc_err read_marks(struct kc_store *store, struct marks *marks, struct kc_diag *diag)
+{
+  KC_ASSERT(sqlite3_get_autocommit(store->db) != 0);
+  KC_ASSERT(marks != NULL);
+  const char *doing = "opening it";
+  KC_TRY(kc_store_exec(store, "BEGIN", doing, diag));
+  enum kc_err err = kc_store_scalar(store, "PRAGMA user_version", &marks->version, doing, diag);
+  if (err == KC_OK) {
+    err = kc_store_scalar(store, "PRAGMA application_id", &marks->application, doing, diag);
+  }
+  if (err == KC_OK) {
+    err = kc_store_scalar(store, "SELECT count(*) FROM sqlite_schema", &marks->tables, doing, diag);
+  }
+  /* Nothing was written; a rollback ends the reading and cannot wait for anybody. It would change
+   * the error code that prepare_for_reading asks the connection for. */
+  if (err == KC_OK) return kc_store_exec(store, "COMMIT", doing, diag);
+  return err;
+}
+
 /* *version: 0 for an empty file, else the schema of ours. Reads only. */
 static enum kc_err identify(struct kc_store *store, int64_t *version, struct kc_diag *diag)
 {
   KC_ASSERT(version != NULL);
-  const char *doing = "opening it";
-  int64_t application = 0, tables = 0;
-  KC_TRY(kc_store_scalar(store, "PRAGMA user_version", version, doing, diag));
-  KC_TRY(kc_store_scalar(store, "PRAGMA application_id", &application, doing, diag));
-  KC_TRY(kc_store_scalar(store, "SELECT count(*) FROM sqlite_schema", &tables, doing, diag));
+  struct marks marks = {0};
+  KC_TRY(read_marks(store, &marks, diag));
+  const int64_t application = marks.application, tables = marks.tables;
+  *version = marks.version;
   if (application != KC_STORE_APPLICATION_ID) {
     if (application == 0 && *version == 0 && tables == 0) return KC_OK;
     return fail_foreign(store, application, diag);
