@@ -23,7 +23,7 @@ enum {
 
 struct kc_trace_row {
   kc_ps arrival_ps;   /* >= 0, the earliest row is 0 */
-  uint32_t input_tokens;  /* the whole prompt: readers of incremental formats add the kept context */
+  uint32_t input_tokens; /* the whole prompt: readers of incremental formats add what was kept */
   uint32_t output_tokens;
 };
 
@@ -41,11 +41,11 @@ enum {
 
 struct kc_trace_columns {
   uint32_t *session;     /* dense number in order of first appearance; KC_TRACE_NONE = no session */
-  uint32_t *after;       /* closed loop: row that must end first; KC_TRACE_NONE = starts at arrival */
-  kc_ps *wait_ps;        /* closed loop: from the end of `after` to this request (think, tool time) */
+  uint32_t *after;       /* closed loop: row that must end first; KC_TRACE_NONE = at its arrival */
+  kc_ps *wait_ps;        /* closed loop: from the end of `after` to this request (think, tools) */
   uint64_t *block_first; /* prefix ids of the row: trace->block[block_first, + block_count) */
   uint32_t *block_count;
-  uint32_t *kind;        /* dense number of the model, type or log kind; names in trace->kind_name */
+  uint32_t *kind;        /* dense number of the model, type or log; trace->kind_name */
   uint8_t *flags;
 };
 

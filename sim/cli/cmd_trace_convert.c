@@ -5,7 +5,6 @@
  * OUT appears whole or not at all: it is written beside its place and renamed. Everything that the
  * reader and the transforms did is a note on stderr, or in the document of --json. anonymise is
  * convert with its last transform always on. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "engine/base/check.h"
 #include "engine/base/number.h"
 #include "sim/cli/cmd_trace.h"
+#include "sim/cli/trace_output.h"
 #include "traces/transform/trace_export.h"
 #include "traces/transform/transform.h"
 
@@ -152,35 +152,6 @@ static enum kc_err read_transform(const struct convert_arguments *arguments,
 
 /* ---- output ---- */
 
-static bool write_text(void *context, const char *text, size_t bytes)
-{
-  return fwrite(text, 1, bytes, context) == bytes;
-}
-
-static enum kc_err fail_file(struct kc_diag *diag, const char *path, const char *what)
-{
-  return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0, "%s: %s", what, strerror(errno));
-}
-
-static enum kc_err write_file(const struct kc_trace *trace, enum kc_export_format format,
-                              const char *path, struct kc_diag *diag)
-{
-  char partial[KC_DIAG_PATH_BYTES * 4];
-  const int length = snprintf(partial, sizeof partial, "%s.partial", path);
-  if (length < 0 || (size_t)length >= sizeof partial) {
-    return kc_fail(diag, KC_ERR_USAGE, "the name of the output is too long");
-  }
-  FILE *const file = fopen(partial, "wb");
-  if (file == NULL) return fail_file(diag, partial, "cannot be written");
-  enum kc_err err = kc_trace_export(trace, format, write_text, file, diag);
-  if (fclose(file) != 0 && err == KC_OK) {
-    err = fail_file(diag, partial, "could not be written whole");
-  }
-  if (err == KC_OK && rename(partial, path) != 0) err = fail_file(diag, path, "cannot be written");
-  if (err != KC_OK) (void)remove(partial);
-  return err;
-}
-
 /* Lists each loss as a note, or refuses with all of them in one sentence. */
 static enum kc_err check_losses(const struct kc_trace *trace,
                                 const struct convert_arguments *arguments,
@@ -252,8 +223,7 @@ static enum kc_err convert_loaded(struct kc_trace *trace, const struct convert_a
   if (err == KC_OK) err = check_losses(trace, arguments, lost, diag);
   const enum kc_export_format format = (enum kc_export_format)arguments->to;
   if (err == KC_OK) {
-    err = strcmp(out, "-") == 0 ? kc_trace_export(trace, format, write_text, stdout, diag)
-                                : write_file(trace, format, out, diag);
+    err = kc_cli_trace_put(trace, format, out, diag); /* losses were checked or allowed above */
   }
   if (err != KC_OK) {
     json_decref(notes);

@@ -2,7 +2,8 @@
  *
  *   options --> which source? --> check that each option given applies --> traces/synth --> OUT
  *
- *   rate     arrivals by --rate and --arrivals, lengths by --preset, --lengths, --input/--output
+ *   rate     arrivals by --rate and --arrivals; lengths by --preset, --lengths, --lengths-like, or
+ *            --input and --output
  *   session  the same, when any option of sessions is given or the preset is "agent"
  *   like     --like FILE: everything from the file
  *   pool     --servegen FOLDER: everything from the clients' files
@@ -28,13 +29,14 @@ enum { RATE = 1, SESSION = 2, LIKE = 4, POOL = 8, OWN = RATE | SESSION, ANY = 15
 
 enum synth_option {
   LIKE_FILE, POOL_FOLDER, REQUESTS, DURATION, SEED, TO, JSON, RATE_OF, ARRIVALS, SHAPE, CV, DIURNAL,
-  WEEKEND, START, BURST_EVERY, BURST_LENGTH, BURST_FACTOR, PRESET, LENGTHS, INPUT, OUTPUT,
-  CORRELATION, TURNS, TOOLS, THINK, TOOL_TIME, SYSTEM_TOKENS, SYSTEM_PROMPTS, BLOCK_TOKENS,
+  WEEKEND, START, BURST_EVERY, BURST_LENGTH, BURST_FACTOR, PRESET, LENGTHS, LENGTHS_LIKE, INPUT,
+  OUTPUT, CORRELATION, TURNS, TOOLS, THINK, TOOL_TIME, SYSTEM_TOKENS, SYSTEM_PROMPTS, BLOCK_TOKENS,
   CONTEXT_TOKENS, TOKEN_TIME, FROM, SYNTH_OPTIONS
 };
 
 struct synth_arguments {
-  char like[PATH_TEXT_BYTES], pool[PATH_TEXT_BYTES], lengths[PATH_TEXT_BYTES];
+  char like[PATH_TEXT_BYTES], pool[PATH_TEXT_BYTES];
+  char lengths[PATH_TEXT_BYTES], lengths_like[PATH_TEXT_BYTES];
   char preset[NUMBER_BYTES];
   char rate[NUMBER_BYTES], shape[NUMBER_BYTES], cv[NUMBER_BYTES], diurnal[NUMBER_BYTES];
   char weekend[NUMBER_BYTES], burst_factor[NUMBER_BYTES], correlation[NUMBER_BYTES];
@@ -101,6 +103,8 @@ static const struct kc_option synth_options[SYNTH_OPTIONS] = {
               "conversation without any option of lengths"},
   PATH_OF(LENGTHS, "lengths", lengths, "FILE", "lengths from a histogram: "
           "input_tokens,output_tokens,weight or side,tokens,weight"),
+  PATH_OF(LENGTHS_LIKE, "lengths-like", lengths_like, "FILE", "lengths from the requests of "
+          "another trace, input and output together"),
   TOKENS(INPUT, "input", input_tokens, 1, "every request has so many input tokens"),
   TOKENS(OUTPUT, "output", output_tokens, 1, "every request has so many output tokens"),
   NUMBER(CORRELATION, "correlation", correlation, "of the ranks of input and output, -1 to 1; not "
@@ -126,7 +130,8 @@ static const unsigned applies_to[SYNTH_OPTIONS] = {
   [LIKE_FILE] = LIKE, [POOL_FOLDER] = POOL, [REQUESTS] = ANY, [DURATION] = OWN | POOL, [SEED] = ANY,
   [TO] = ANY, [JSON] = ANY, [RATE_OF] = OWN | POOL, [ARRIVALS] = OWN, [SHAPE] = OWN, [CV] = OWN,
   [DIURNAL] = OWN, [WEEKEND] = OWN, [START] = OWN, [BURST_EVERY] = OWN, [BURST_LENGTH] = OWN,
-  [BURST_FACTOR] = OWN, [PRESET] = OWN, [LENGTHS] = OWN, [INPUT] = OWN, [OUTPUT] = OWN,
+  [BURST_FACTOR] = OWN, [PRESET] = OWN, [LENGTHS] = OWN, [LENGTHS_LIKE] = OWN, [INPUT] = OWN,
+  [OUTPUT] = OWN,
   [CORRELATION] = OWN, [TURNS] = SESSION, [TOOLS] = SESSION, [THINK] = SESSION,
   [TOOL_TIME] = SESSION, [SYSTEM_TOKENS] = SESSION, [SYSTEM_PROMPTS] = SESSION,
   [BLOCK_TOKENS] = SESSION, [CONTEXT_TOKENS] = SESSION, [TOKEN_TIME] = SESSION, [FROM] = POOL,
@@ -265,26 +270,51 @@ static enum kc_err load_histogram(struct kc_lengths *lengths, const char *path,
   return err;
 }
 
+static enum kc_err load_source(struct kc_trace *source, const char *path, struct kc_diag *diag)
+{
+  struct kc_trace_options options;
+  kc_trace_options_default(&options);
+  options.zero_output = KC_ZERO_OUTPUT_FLOOR; /* counted, and told with the notes */
+  KC_TRY(kc_trace_load(source, path, &options, diag));
+  kc_cli_trace_notes(source);
+  return KC_OK;
+}
+
+static enum kc_err load_lengths(struct kc_lengths *lengths, const char *path, struct kc_diag *diag)
+{
+  struct kc_trace source;
+  KC_TRY(load_source(&source, path, diag));
+  const enum kc_err err = kc_lengths_of_trace(lengths, &source, diag);
+  kc_trace_free(&source);
+  return err;
+}
+
+/* The one source of lengths among the options. */
+static enum kc_err choose_lengths(const struct synth_arguments *a, struct kc_lengths *lengths,
+                                  struct kc_diag *diag)
+{
+  const char *const preset = a->given[PRESET] ? a->preset : "conversation";
+  if (a->given[INPUT]) return kc_lengths_fixed(lengths, a->input_tokens, a->output_tokens, diag);
+  if (a->given[LENGTHS]) return load_histogram(lengths, a->lengths, diag);
+  if (a->given[LENGTHS_LIKE]) return load_lengths(lengths, a->lengths_like, diag);
+  if (kc_lengths_preset(lengths, preset)) return KC_OK;
+  return kc_fail(diag, KC_ERR_USAGE, "--preset is \"%.40s\"; expected conversation, code, "
+                 "reasoning or agent", preset);
+}
+
 static enum kc_err read_lengths(const struct synth_arguments *a, struct kc_lengths *lengths,
                                 struct kc_diag *diag)
 {
   const bool fixed = a->given[INPUT] || a->given[OUTPUT];
   int64_t correlation;
-  if (a->given[PRESET] + a->given[LENGTHS] + fixed > 1) {
-    return kc_fail(diag, KC_ERR_USAGE, "lengths come from one of --preset, --lengths, and --input "
-                   "with --output");
+  if (a->given[PRESET] + a->given[LENGTHS] + a->given[LENGTHS_LIKE] + fixed > 1) {
+    return kc_fail(diag, KC_ERR_USAGE, "lengths come from one of --preset, --lengths, "
+                   "--lengths-like, and --input with --output");
   }
   if (a->given[INPUT] != a->given[OUTPUT]) {
     return kc_fail(diag, KC_ERR_USAGE, "--input and --output go together");
   }
-  if (fixed) {
-    KC_TRY(kc_lengths_fixed(lengths, a->input_tokens, a->output_tokens, diag));
-  } else if (a->given[LENGTHS]) {
-    KC_TRY(load_histogram(lengths, a->lengths, diag));
-  } else if (!kc_lengths_preset(lengths, a->given[PRESET] ? a->preset : "conversation")) {
-    return kc_fail(diag, KC_ERR_USAGE, "--preset is \"%.40s\"; expected conversation, code, "
-                   "reasoning or agent", a->preset);
-  }
+  KC_TRY(choose_lengths(a, lengths, diag));
   KC_TRY(read_nano(a, CORRELATION, a->correlation, -KC_NANO, KC_NANO, lengths->correlation_nano,
                    &correlation, diag));
   if (a->given[CORRELATION] && lengths->pair.count > 0) {
@@ -316,20 +346,58 @@ static enum kc_err make_own(const struct synth_arguments *a, unsigned source,
   return err;
 }
 
+/* One line of both: "rate 5.53 requests/s, the source 5.53". Values in 10^-decimals. */
+static void compare(const char *name, int64_t made, int64_t source, unsigned decimals)
+{
+  char made_text[NUMBER_BYTES], source_text[NUMBER_BYTES];
+  kc_format_fixed(made, decimals, made_text);
+  kc_format_fixed(source, decimals, source_text);
+  kc_cli_note("%s %s, the source %s", name, made_text, source_text);
+}
+
+static int64_t reuse_ppm(const struct kc_trace_reuse *reuse)
+{
+  const uint64_t blocks = reuse->blocks > 0 ? reuse->blocks : 1;
+  return (int64_t)kc_muldiv_round(reuse->blocks_reused, 1000000, blocks);
+}
+
+/* How alike they came out, for the reader to judge. */
+static enum kc_err tell_likeness(const struct kc_trace *trace, const struct kc_trace *source,
+                                 struct kc_diag *diag)
+{
+  struct kc_trace_stats made, wanted;
+  struct kc_trace_reuse made_reuse, wanted_reuse;
+  KC_TRY(kc_trace_stats_compute(trace, &made, diag));
+  KC_TRY(kc_trace_stats_compute(source, &wanted, diag));
+  compare("requests per second:", (int64_t)made.rate_micro, (int64_t)wanted.rate_micro, 6);
+  compare("variation of the gaps:", (int64_t)made.gap_cv_ppm, (int64_t)wanted.gap_cv_ppm, 6);
+  compare("median input tokens:", made.input.p50, wanted.input.p50, 0);
+  compare("input tokens at p99:", made.input.p99, wanted.input.p99, 0);
+  compare("median output tokens:", made.output.p50, wanted.output.p50, 0);
+  compare("output tokens at p99:", made.output.p99, wanted.output.p99, 0);
+  compare("correlation of the lengths:", made.pearson_ppm, wanted.pearson_ppm, 6);
+  if (!source->prefix_ids) return KC_OK;
+  KC_TRY(kc_trace_reuse(trace, &made_reuse, diag));
+  KC_TRY(kc_trace_reuse(source, &wanted_reuse, diag));
+  compare("share of blocks reused:", reuse_ppm(&made_reuse), reuse_ppm(&wanted_reuse), 6);
+  return KC_OK;
+}
+
 static enum kc_err make_like(const struct synth_arguments *a, struct kc_trace *trace,
                              struct kc_diag *diag)
 {
   struct kc_trace source;
-  struct kc_trace_options options;
-  kc_trace_options_default(&options);
-  KC_TRY(kc_trace_load(&source, a->like, &options, diag));
-  if (!a->json) kc_cli_trace_notes(&source);
+  KC_TRY(load_source(&source, a->like, diag));
   if (source.session_count > 0) {
     kc_cli_note("the sessions of %s are not modelled; its requests are taken as they arrived",
                 a->like);
   }
-  const enum kc_err err =
+  enum kc_err err =
       kc_synth_like(trace, &source, a->seed, a->given[REQUESTS] ? a->requests : 0, diag);
+  if (err == KC_OK) {
+    err = tell_likeness(trace, &source, diag);
+    if (err != KC_OK) kc_trace_free(trace);
+  }
   kc_trace_free(&source);
   return err;
 }

@@ -57,11 +57,18 @@ static enum kc_err check_losses(const struct kc_trace *trace, enum kc_export_for
   return KC_OK;
 }
 
+enum kc_err kc_cli_trace_put(const struct kc_trace *trace, enum kc_export_format format,
+                             const char *path, struct kc_diag *diag)
+{
+  KC_ASSERT(path[0] != '\0');
+  if (strcmp(path, "-") != 0) return write_file(trace, format, path, diag);
+  return kc_trace_export(trace, format, write_text, stdout, diag);
+}
+
 enum kc_err kc_cli_trace_write(const struct kc_trace *trace, enum kc_export_format format,
                                const char *path, struct kc_diag *diag)
 {
   KC_ASSERT(trace->count > 0);
   KC_TRY(check_losses(trace, format, diag));
-  if (strcmp(path, "-") != 0) return write_file(trace, format, path, diag);
-  return kc_trace_export(trace, format, write_text, stdout, diag);
+  return kc_cli_trace_put(trace, format, path, diag);
 }

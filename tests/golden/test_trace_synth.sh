@@ -21,7 +21,8 @@ expect() {
   "$@" >out 2>err
   got=$?
   [ "$got" -eq "$status" ] || fail "$*: status $got, expected $status: $(cat err)"
-  [ -z "$pattern" ] || grep -qE -- "$pattern" err || fail "$*: expected /$pattern/ on stderr: $(cat err)"
+  [ -z "$pattern" ] || grep -qE -- "$pattern" err ||
+    fail "$*: expected /$pattern/ on stderr: $(cat err)"
 }
 synth() { "$kvcap" trace synth "$@"; }
 # rows FILE: as `trace info` counts them.
@@ -39,7 +40,8 @@ for format in azure vidur; do
   [ "$(rows "$format.csv")" = 500 ] || fail "$format.csv has $(rows "$format.csv") rows"
 done
 expect 0 '3 rows' synth - --requests 3 --arrivals constant --rate 4 --input 10 --output 2
-printf 'arrival_ps,input_tokens,output_tokens\n0,10,2\n250000000000,10,2\n500000000000,10,2\n' >wanted
+printf "arrival_ps,input_tokens,output_tokens\n0,10,2\n250000000000,10,2\n500000000000,10,2\n" \
+  >wanted
 cmp -s out wanted || fail "three requests a quarter of a second apart: $(cat out)"
 expect 0 'rows over' synth week.csv --duration 7d --rate 0.02 --arrivals weibull --shape 0.5 \
   --diurnal 0.8 --weekend 0.3 --burst-every 12h --burst-length 5min --burst-factor 20
@@ -48,6 +50,8 @@ expect 0 'rows over' synth week.csv --duration 7d --rate 0.02 --arrivals weibull
 printf 'input_tokens,output_tokens,weight\n7,3,2\n9,1,5\n' >pairs
 expect 0 '100 rows' synth pairs.csv --requests 100 --lengths pairs
 [ "$(cut -d, -f2,3 pairs.csv | sed 1d | sort -u | tr '\n' ' ')" = "7,3 9,1 " ] || fail "pairs.csv"
+expect 0 '40 rows' synth alike.csv --requests 40 --rate 9 --lengths-like pairs.csv
+[ "$(cut -d, -f2,3 alike.csv | sed 1d | sort -u | tr '\n' ' ')" = "7,3 9,1 " ] || fail "alike.csv"
 printf 'input_tokens,output_tokens,weight\n7,3,x\n' >pairs
 expect 3 'pairs:2:5: .*whole number' synth bad.csv --lengths pairs
 [ ! -e bad.csv ] || fail "a failed command left a file"
@@ -58,13 +62,15 @@ expect 0 '800 rows' synth agents.csv --preset agent --requests 800 --rate 0.2 --
 jq -e '.traces[0].sessions.count > 0' info.json >/dev/null || fail "no sessions in $(cat info.json)"
 expect 2 'no place' synth agents-azure.csv --preset agent --requests 10 --to azure
 expect 0 'sessions of agents.csv are not modelled' synth like.csv --like agents.csv --seed 3
+grep -q 'median input tokens: [0-9]*, the source [0-9]*$' err || fail "no comparison: $(cat err)"
 [ "$(rows like.csv)" = 800 ] || fail "like.csv has $(rows like.csv) rows"
 expect 0 '50 rows' synth short.csv --like rate.csv --requests 50
 
 # A pool of one client.
 mkdir pool
 printf '0,2,1.5,Gamma,0.44,1\n600,0,0,,0,0\n' >pool/chunk-3-trace.csv
-printf '{"0": {"input_tokens": "{20: 1.0}", "output_tokens": "{4: 1.0}"}}' >pool/chunk-3-dataset.json
+printf '{"0": {"input_tokens": "{20: 1.0}", "output_tokens": "{4: 1.0}"}}' \
+  >pool/chunk-3-dataset.json
 printf '0,1,1,Gamma,1,1\n' >pool/chunk-4-trace.csv
 expect 0 '1 of 2 clients left out' synth pool.csv --servegen pool
 [ "$(rows pool.csv)" -gt 900 ] || fail "pool.csv has $(rows pool.csv) rows"

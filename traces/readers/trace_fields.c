@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "traces/readers/short_digits.h"
 #include "traces/readers/trace_store.h"
 
 /* ---- errors -------------------------------------------------------------------------------- */
@@ -95,16 +94,13 @@ static bool is_json(const struct kc_trace_builder *builder)
   return builder->framing != KC_FRAMING_CSV;
 }
 
-enum kc_err kc_trace_read_tokens(struct kc_trace_builder *builder, enum kc_trace_role role,
-                                 uint32_t *tokens)
+enum kc_err kc_trace_read_any_tokens(struct kc_trace_builder *builder, enum kc_trace_role role,
+                                     uint32_t *tokens)
 {
   const struct kc_csv_cell *const cell = kc_trace_cell(builder, role);
   KC_ASSERT(cell != NULL);
-  const char *const end = cell->text + cell->bytes;
-  const bool is_short = cell->bytes - 1 < KC_SHORT_DIGITS_MAX && end - builder->line_text >= 8;
-  const bool valid = is_short ? kc_short_digits(end, cell->bytes, tokens)
-                              : long_number(cell->text, cell->bytes, tokens);
-  if (valid && (!is_json(builder) || builder->kind_of[role] == KC_JSON_NUMBER)) return KC_OK;
+  const bool number = !is_json(builder) || builder->kind_of[role] == KC_JSON_NUMBER;
+  if (number && long_number(cell->text, cell->bytes, tokens)) return KC_OK;
   return kc_trace_bad_cell(builder, role, tokens_expected);
 }
 
@@ -152,7 +148,8 @@ static enum kc_err as_wait(struct kc_trace_builder *builder, const char *text,
 {
   const struct kc_instant zero = {0, 0};
   if (kc_instant_minus(instant, &zero, wait) && *wait < KC_PS_NEVER) return KC_OK;
-  return kc_trace_bad_place(builder, text, "longer than 106 days, which is as long as a run can be");
+  return kc_trace_bad_place(builder, text, "longer than 106 days, which is as long as a run can "
+                                           "be");
 }
 
 enum kc_err kc_trace_read_instant(struct kc_trace_builder *builder, enum kc_trace_role role,

@@ -81,8 +81,8 @@ static enum kc_err fail_unknown(struct kc_trace_builder *builder,
   }
   list_keys(found, sizeof found, object);
   return kc_fail_at(builder->diag, KC_ERR_INPUT, builder->path, builder->line, 0,
-                    "no known JSON trace format has these keys: %s; known are %s (traces/FORMATS.md "
-                    "lists their keys)", found, known);
+                    "no known JSON trace format has these keys: %s; known are %s "
+                    "(traces/FORMATS.md lists their keys)", found, known);
 }
 
 /* The format that was asked for does not take this object. */
@@ -205,8 +205,8 @@ static inline bool is_expected(const struct kc_trace_builder *builder,
   return memo->bytes == key->bytes + 1 && memcmp(memo->text, key->text, key->bytes) == 0;
 }
 
-static enum kc_err fail_missing(struct kc_trace_builder *builder, const struct kc_json_value *object,
-                                uint64_t missing)
+static enum kc_err fail_missing(struct kc_trace_builder *builder,
+                                const struct kc_json_value *object, uint64_t missing)
 {
   const struct kc_trace_reader *second;
   const struct kc_trace_reader *const now = choose(object, &second);

@@ -52,7 +52,7 @@ static const struct note_words note_words[KC_NOTES] = {
     [KC_NOTE_INPUT_FROM_IDS] = {"input_from_ids",
                                 "rows without an input length; counted from their prefix ids"},
     [KC_NOTE_ROWS_WITHOUT_IDS] = {"rows_without_ids",
-                                  "rows have no prefix ids where other rows do; they share nothing"},
+                                  "rows have no prefix ids where others do; they share nothing"},
     [KC_NOTE_IDS_MISMATCH] = {"ids_mismatch", "rows have a number of prefix ids that fits their "
                                               "input by neither tail rule"},
     [KC_NOTE_IDS_OTHER_TAIL] = {"ids_other_tail",

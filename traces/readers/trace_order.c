@@ -116,18 +116,31 @@ static uint64_t dropped_below(const struct kc_trace_store *store, uint32_t handl
   return low;
 }
 
-/* A handle -> the kept row, NONE when nothing that it leads to was kept. Dropped rows may wait in a
- * circle; no walk is longer than there are of them. */
-static uint32_t kept_row(const struct kc_trace_store *store, uint32_t handle)
+/* What `handle` stands for: *after of the dropped row, or NULL when its row was kept. */
+static uint32_t *dropped_after(struct kc_trace_store *store, uint32_t handle)
 {
-  for (uint64_t walked = 0; walked <= store->dropped_count; walked++) {
-    if (handle == KC_TRACE_NONE) return KC_TRACE_NONE;
-    const uint64_t below = dropped_below(store, handle);
-    const bool dropped = below < store->dropped_count && store->dropped[below].handle == handle;
-    if (!dropped) return handle - (uint32_t)below;
-    handle = store->dropped[below].after;
+  const uint64_t below = dropped_below(store, handle);
+  const bool dropped = below < store->dropped_count && store->dropped[below].handle == handle;
+  return dropped ? &store->dropped[below].after : NULL;
+}
+
+/* A handle -> the kept row, NONE when nothing that it leads to was kept. Dropped rows may wait in a
+ * circle; no walk is longer than there are of them. The second walk lets all that were passed lead
+ * straight to the end, so that no later walk is long. */
+static uint32_t kept_row(struct kc_trace_store *store, uint32_t handle)
+{
+  uint32_t end = handle, *after;
+  uint64_t walked = 0;
+  while (end != KC_TRACE_NONE && (after = dropped_after(store, end)) != NULL) {
+    end = walked++ < store->dropped_count ? *after : KC_TRACE_NONE;
   }
-  return KC_TRACE_NONE;
+  for (uint64_t i = 0; i < walked && handle != end; i++) {
+    after = dropped_after(store, handle);
+    if (after == NULL) break;
+    handle = *after;
+    *after = end;
+  }
+  return end == KC_TRACE_NONE ? KC_TRACE_NONE : end - (uint32_t)dropped_below(store, end);
 }
 
 static enum kc_err resolve_handles(struct kc_trace_builder *builder)

@@ -16,6 +16,7 @@
 #include "traces/readers/csv_scan.h"
 #include "traces/readers/intern.h"
 #include "traces/readers/json_scan.h"
+#include "traces/readers/short_digits.h"
 #include "traces/readers/trace_time.h"
 #include "traces/trace.h"
 
@@ -87,8 +88,8 @@ struct kc_trace_raw {
   const char *output_at;      /* where the output length stands, for messages; NULL = the cell */
 };
 
-/* Handle of a row that a policy dropped and that waited for nothing; one that waited for another has
- * that one's. */
+/* Handle of a row that a policy dropped and that waited for nothing; one that waited for another
+ * has that one's. */
 #define KC_TRACE_DROPPED UINT64_MAX
 
 struct kc_trace_builder;
@@ -265,9 +266,23 @@ uint32_t kc_trace_pushed_ids(const struct kc_trace_builder *builder);
 enum kc_err kc_trace_set_blocks(struct kc_trace_builder *builder, uint32_t block_tokens,
                                 enum kc_tail_rule tail);
 
-/* The cell of `role` as a token count: decimal digits, 0 to 4,294,967,295. */
-enum kc_err kc_trace_read_tokens(struct kc_trace_builder *builder, enum kc_trace_role role,
-                                 uint32_t *tokens);
+/* The general case of the next function: any number of digits, or an error. */
+enum kc_err kc_trace_read_any_tokens(struct kc_trace_builder *builder, enum kc_trace_role role,
+                                     uint32_t *tokens);
+
+/* The cell of `role`, which must be there, as a token count: decimal digits, 0 to 4,294,967,295. */
+static inline enum kc_err kc_trace_read_tokens(struct kc_trace_builder *builder,
+                                               enum kc_trace_role role, uint32_t *tokens)
+{
+  const struct kc_csv_cell *const cell = kc_trace_cell(builder, role);
+  KC_ASSERT(cell != NULL);
+  const char *const end = cell->text + cell->bytes;
+  const bool is_short = cell->bytes - 1 < KC_SHORT_DIGITS_MAX && end - builder->line_text >= 8;
+  const bool number =
+      builder->framing == KC_FRAMING_CSV || builder->kind_of[role] == KC_JSON_NUMBER;
+  if (is_short && number && kc_short_digits(end, cell->bytes, tokens)) return KC_OK;
+  return kc_trace_read_any_tokens(builder, role, tokens);
+}
 /* The same of any JSON value; `name` for messages. */
 enum kc_err kc_trace_value_tokens(struct kc_trace_builder *builder, const char *name,
                                   const struct kc_json_value *value, uint32_t *tokens);

@@ -205,14 +205,19 @@ enum kc_err kc_trace_set_blocks(struct kc_trace_builder *builder, uint32_t block
   struct kc_trace *const trace = builder->trace;
   const struct kc_trace_options *const options = builder->options;
   const uint32_t tokens = options->block_tokens > 0 ? options->block_tokens : block_tokens;
-  if (tokens == 0) return kc_trace_bad_place(builder, NULL, "blocks of 0 tokens; expected 1 or more");
-  if (trace->block_tokens != 0 && trace->block_tokens != tokens) {
+  if (tokens == 0) {
+    return kc_trace_bad_place(builder, NULL, "blocks of 0 tokens; expected 1 or more");
+  }
+  const enum kc_tail_rule rule = options->tail != KC_TAIL_NONE ? options->tail : tail;
+  if (builder->store->blocks_said && (trace->block_tokens != tokens || trace->tail != rule)) {
     return kc_fail_at(builder->diag, KC_ERR_INPUT, builder->path, builder->line, 0,
-                      "blocks of %u tokens here, of %u before; expected one block size a trace",
-                      tokens, trace->block_tokens);
+                      "blocks of %u tokens (%s) here, of %u (%s) before; expected one block size "
+                      "and tail rule a trace", tokens, kc_tail_rule_name(rule),
+                      trace->block_tokens, kc_tail_rule_name(trace->tail));
   }
   trace->block_tokens = tokens;
-  trace->tail = options->tail != KC_TAIL_NONE ? options->tail : tail;
+  trace->tail = rule;
+  builder->store->blocks_said = true;
   return KC_OK;
 }
 
@@ -413,15 +418,11 @@ static enum kc_err fill_output(struct kc_trace_builder *builder, struct kc_trace
   return KC_OK;
 }
 
-/* Zero lengths: a request that produced nothing, or that brings nothing. *keep says whether the row
- * stays. */
-static enum kc_err apply_policies(struct kc_trace_builder *builder, struct kc_trace_raw *raw,
-                                  bool *keep)
+/* Zero lengths: a request that produced nothing, or that brings nothing. */
+static enum kc_err floor_lengths(struct kc_trace_builder *builder, struct kc_trace_raw *raw,
+                                 bool *keep)
 {
   uint64_t *const note = builder->trace->note;
-  *keep = raw->flags == 0 || apply_outcome(builder, raw);
-  if (!*keep) return KC_OK;
-  if (raw->output_missing) KC_TRY(fill_output(builder, raw));
   if (raw->output_tokens == 0) {
     switch (builder->options->zero_output) {
       case KC_ZERO_OUTPUT_ERROR: return fail_zero_output(builder, raw->output_at);
@@ -439,6 +440,20 @@ static enum kc_err apply_policies(struct kc_trace_builder *builder, struct kc_tr
     raw->input_tokens = 1;
   }
   return KC_OK;
+}
+
+/* *keep says whether the row stays. */
+static inline enum kc_err apply_policies(struct kc_trace_builder *builder,
+                                         struct kc_trace_raw *raw, bool lengths_only, bool *keep)
+{
+  *keep = true;
+  if (!lengths_only) {
+    *keep = raw->flags == 0 || apply_outcome(builder, raw);
+    if (!*keep) return KC_OK;
+    if (raw->output_missing) KC_TRY(fill_output(builder, raw));
+  }
+  if (raw->output_tokens != 0 && raw->input_tokens != 0) return KC_OK;
+  return floor_lengths(builder, raw, keep);
 }
 
 static enum kc_err fail_span(struct kc_trace_builder *builder)
@@ -546,12 +561,13 @@ enum kc_err kc_store_row(struct kc_trace_builder *builder, struct kc_trace_raw *
                          uint64_t *handle)
 {
   struct kc_trace *const trace = builder->trace;
+  const bool plain = builder->reader->lengths_only; /* the rest of raw is zero: not looked at */
   uint32_t session = KC_TRACE_NONE;
   bool keep;
   kc_ps at = 0;
   if (handle != NULL) *handle = builder->rows_seen;
   builder->rows_seen++;
-  KC_TRY(apply_policies(builder, raw, &keep));
+  KC_TRY(apply_policies(builder, raw, plain, &keep));
   if (!keep) {
     if (handle != NULL) {
       *handle = raw->after == KC_AFTER_HANDLE ? raw->after_handle : KC_TRACE_DROPPED;
@@ -559,12 +575,12 @@ enum kc_err kc_store_row(struct kc_trace_builder *builder, struct kc_trace_raw *
     return drop_row(builder, raw);
   }
   KC_TRY(reserve_row(builder));
-  if (raw->session.kind != KC_KEY_NONE) KC_TRY(find_session(builder, &raw->session, &session));
-  KC_TRY(raw->arrival_missing ? inherit_arrival(builder, session, &at)
-                             : place_row(builder, &raw->arrival, &at));
+  if (!plain) KC_TRY(find_session(builder, &raw->session, &session));
+  KC_TRY(!plain && raw->arrival_missing ? inherit_arrival(builder, session, &at)
+                                        : place_row(builder, &raw->arrival, &at));
   const uint64_t row = trace->count;
   trace->row[row] = (struct kc_trace_row){at, raw->input_tokens, raw->output_tokens};
-  if (has_columns(builder, raw)) KC_TRY(store_columns(builder, row, session, raw));
+  if (!plain && has_columns(builder, raw)) KC_TRY(store_columns(builder, row, session, raw));
   trace->count++;
   trace->note[KC_NOTE_ROUNDED_TIMES] += builder->rounded;
   add_totals(trace, raw);

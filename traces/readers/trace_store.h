@@ -36,7 +36,7 @@ struct kc_trace_store {
   uint64_t dropped_count, dropped_capacity;
   uint32_t *turn;       /* heap, like the columns of the trace */
   kc_ps *wait_after_ps;
-  /* Sessions. A number key's session is 2 n, a text key's 2 n + 1; dense numbers come at the end. */
+  /* Sessions. A number key's session is 2 n, a text key's 2 n + 1; dense numbers come last. */
   struct kc_intern session_number;
   struct kc_intern_text session_text;
   uint32_t *session_root;   /* heap; union-find: whom this session continues */
@@ -50,6 +50,7 @@ struct kc_trace_store {
   uint64_t block_capacity;  /* of trace->block */
   uint64_t pushed;          /* ids of the row to come, behind block_total */
   uint64_t rows_own_tail;   /* rows whose number of ids fits the format's tail rule only */
+  bool blocks_said;         /* a file named its block size and tail rule */
   bool unchained;
   struct kc_intern_text kind;
 };

@@ -302,15 +302,10 @@ static bool plain_whole(const char *text, size_t bytes, unsigned scale, struct k
   return true;
 }
 
-enum kc_time_fault kc_time_parse_scaled(const char *text, size_t bytes, unsigned scale,
-                                        struct kc_instant *out, bool *rounded)
+static enum kc_time_fault any_decimal(const char *text, size_t bytes, unsigned scale,
+                                      struct kc_instant *out, bool *rounded)
 {
   struct decimal number;
-  KC_ASSERT(scale <= FRACTION_DIGITS_MAX);
-  *rounded = false;
-  if (scale == 0 ? plain_seconds(text, bytes, out) : plain_whole(text, bytes, scale, out)) {
-    return KC_TIME_OK;
-  }
   const bool negative = bytes > 0 && text[0] == '-';
   if (!read_decimal(text + negative, bytes - negative, &number)) return KC_TIME_SHAPE;
   number.point -= scale;
@@ -324,8 +319,18 @@ enum kc_time_fault kc_time_parse_seconds(const char *text, size_t bytes, struct 
                                          bool *rounded)
 {
   *rounded = false;
-  if (plain_seconds(text, bytes, out)) return KC_TIME_OK; /* nearly always */
-  return kc_time_parse_scaled(text, bytes, 0, out, rounded);
+  if (plain_seconds(text, bytes, out)) return KC_TIME_OK;
+  return any_decimal(text, bytes, 0, out, rounded);
+}
+
+enum kc_time_fault kc_time_parse_scaled(const char *text, size_t bytes, unsigned scale,
+                                        struct kc_instant *out, bool *rounded)
+{
+  KC_ASSERT(scale <= FRACTION_DIGITS_MAX);
+  if (scale == 0) return kc_time_parse_seconds(text, bytes, out, rounded);
+  *rounded = false;
+  if (plain_whole(text, bytes, scale, out)) return KC_TIME_OK;
+  return any_decimal(text, bytes, scale, out, rounded);
 }
 
 bool kc_instant_minus(const struct kc_instant *a, const struct kc_instant *b, kc_ps *out)

@@ -12,6 +12,7 @@
 
 #include "engine/base/number.h"
 #include "traces/synth/synth_lengths.h"
+#include "traces/trace.h"
 
 enum { CELLS = 3 };
 
@@ -173,5 +174,27 @@ enum kc_err kc_lengths_parse(struct kc_lengths *lengths, const char *path, const
     lengths->input = first;
     lengths->output = (struct kc_marginal){h.point[1], h.count[1], false};
   }
+  return KC_OK;
+}
+
+enum kc_err kc_lengths_of_trace(struct kc_lengths *lengths, const struct kc_trace *trace,
+                                struct kc_diag *diag)
+{
+  *lengths = (struct kc_lengths){0};
+  KC_ASSERT(trace->count > 0);
+  if (trace->count > UINT32_MAX) {
+    return kc_fail_at(diag, KC_ERR_LIMIT, trace->path, 0, 0,
+                      "lengths are taken from at most 4,294,967,295 requests");
+  }
+  struct kc_length_point *point = malloc((size_t)trace->count * sizeof *point);
+  if (point == NULL) return kc_fail(diag, KC_ERR_MEMORY, "the host ran out of memory");
+  for (uint64_t i = 0; i < trace->count; i++) {
+    point[i] = (struct kc_length_point){1, trace->row[i].input_tokens,
+                                        trace->row[i].output_tokens};
+  }
+  qsort(point, (size_t)trace->count, sizeof *point, by_tokens);
+  kc_ranks_of_weights(point, (size_t)trace->count);
+  lengths->heap[0] = point;
+  lengths->pair = (struct kc_marginal){point, (size_t)trace->count, false};
   return KC_OK;
 }

@@ -57,6 +57,12 @@ const char *kc_lengths_preset_name(size_t index);
 enum kc_err kc_lengths_parse(struct kc_lengths *lengths, const char *path, const char *data,
                              size_t bytes, struct kc_diag *diag);
 
+/* The pairs of a trace, one per row: what it has in lengths, and nothing of its times. Errors:
+ * KC_ERR_LIMIT above 2^32 - 1 rows, KC_ERR_MEMORY. O(rows log rows). */
+struct kc_trace;
+enum kc_err kc_lengths_of_trace(struct kc_lengths *lengths, const struct kc_trace *trace,
+                                struct kc_diag *diag);
+
 /* Turns weights (in `rank`) into ranks: cumulative shares in 2^-64, the last one UINT64_MAX. Points
  * without weight keep their predecessor's rank and are never drawn. The sum of weights must be > 0
  * and below 2^64. */

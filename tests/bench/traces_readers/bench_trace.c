@@ -1,6 +1,6 @@
 /* Measures trace loading: parse speed with and without the digest, rows a second, bytes of memory.
  *
- *   bench_trace [FILE...]     without arguments: a generated Azure and a generated Vidur trace
+ *   bench_trace [FILE...]     without arguments: generated traces: Azure, Vidur, Mooncake JSONL
  *
  * Prints one JSON document. Times are of the processor, not of the wall, so that a busy machine
  * does not count; the fastest of many repeats is reported, because noise only adds. */
@@ -54,6 +54,31 @@ static char *generate(bool azure, size_t *bytes)
     at_us += kc_random_exponential(&random, 180000);
     *bytes += azure ? azure_row(text + *bytes, at_us, &random)
                     : vidur_row(text + *bytes, at_us, &random);
+  }
+  return text;
+}
+
+/* Rows like those of Mooncake's conversations: half of a prompt's ids are shared with an earlier
+ * one, the rest are the next new ones. */
+static char *generate_mooncake(size_t *bytes)
+{
+  enum { ROWS = 20000, IDS_MAX = 48, ROW_MAX = 128 + IDS_MAX * 10 };
+  struct kc_random random;
+  unsigned next = 0;
+  char *const text = malloc((size_t)ROWS * ROW_MAX);
+  if (text == NULL) exit(8);
+  kc_random_init(&random, 1, "bench-mooncake", 0);
+  *bytes = 0;
+  for (int i = 0; i < ROWS; i++) {
+    const unsigned ids = 1 + (unsigned)kc_random_below(&random, IDS_MAX);
+    *bytes += (size_t)snprintf(text + *bytes, ROW_MAX, "{\"timestamp\": %d, \"input_length\": %u, "
+                               "\"output_length\": %u, \"hash_ids\": [", i * 300, ids * 512 - 7,
+                               1 + (unsigned)kc_random_below(&random, 900));
+    for (unsigned k = 0; k < ids; k++) {
+      const unsigned id = k < ids / 2 ? k : next++ + IDS_MAX;
+      *bytes += (size_t)snprintf(text + *bytes, 16, "%s%u", k == 0 ? "" : ", ", id);
+    }
+    *bytes += (size_t)snprintf(text + *bytes, 8, "]}\n");
   }
   return text;
 }
@@ -134,6 +159,12 @@ int main(int argc, char **argv)
     size_t bytes;
     char *const text = generate(azure, &bytes);
     report(azure ? "generated-azure" : "generated-vidur", text, bytes, azure);
+    free(text);
+  }
+  if (argc == 1) {
+    size_t bytes;
+    char *const text = generate_mooncake(&bytes);
+    report("generated-mooncake", text, bytes, false);
     free(text);
   }
   printf("\n]}\n");

@@ -1,6 +1,6 @@
-/* Any bytes as JSON rows of the Mooncake family, or as the program's own CSV, under policies and overrides that the last byte
- * picks. What is accepted must keep the promises of trace.h and survive being written in the
- * program's own format and read again. */
+/* Any bytes as JSON rows of the Mooncake family, or as the program's own CSV, under policies and
+ * overrides that the last byte picks. What is accepted must keep the promises of trace.h and
+ * survive being written in the program's own format and read again. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

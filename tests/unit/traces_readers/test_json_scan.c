@@ -1,5 +1,5 @@
-/* The JSON walker: values, places of faults, integers to 2^64 - 1, depth. Random objects are written
- * from known values and walked again. */
+/* The JSON walker: values, places of faults, integers to 2^64 - 1, depth. Random
+ * arrays are written from known numbers and walked again. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* BurstGPT tables: both headers, empty sessions, failures, the whole-second clock. The rows of
- * header A are those that the corpus' page shows (HPMLL/BurstGPT); the others are made by hand. */
+/* BurstGPT tables (HPMLL/BurstGPT): both headers, empty sessions, failures, the whole-second
+ * clock. Rows are made by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,12 +18,12 @@ static void header_a_has_no_sessions(void **state)
 {
   (void)state;
   struct kc_trace trace;
-  reader_parse(&trace, HEADER_A "5,ChatGPT,472,18,490,Conversation log\n"
-                                "45,ChatGPT,1087,230,1317,Conversation log\n"
-                                "118,GPT-4,417,276,693,API log\n");
+  reader_parse(&trace, HEADER_A "5,ChatGPT,471,18,490,Conversation log\n"
+                                "45,ChatGPT,1086,230,1317,Conversation log\n"
+                                "118,GPT-4,416,275,693,API log\n");
   assert_string_equal(trace.format, "burstgpt");
   assert_int_equal(trace.count, 3);
-  assert_int_equal(trace.row[0].input_tokens, 472);
+  assert_int_equal(trace.row[0].input_tokens, 471);
   assert_int_equal(trace.row[0].output_tokens, 18);
   assert_true(trace.row[1].arrival_ps == 40 * KC_PS_PER_S);
   assert_true(trace.row[2].arrival_ps == 113 * KC_PS_PER_S);
@@ -42,11 +42,11 @@ static void pitfall_10_header_b_is_mapped_by_name(void **state)
 {
   (void)state;
   struct kc_trace trace;
-  reader_parse(&trace, HEADER_B "5,7,2.5,ChatGPT,472,18,490,Conversation log\n"
+  reader_parse(&trace, HEADER_B "5,7,2.5,ChatGPT,471,18,490,Conversation log\n"
                                 "6,3,1.5,GPT-4,11,2,13,Conversation log\n"
-                                "7,7,9,ChatGPT,1087,230,1317,Conversation log\n");
+                                "7,7,9,ChatGPT,1086,230,1317,Conversation log\n");
   assert_string_equal(trace.format, "burstgpt");
-  assert_int_equal(trace.row[0].input_tokens, 472);
+  assert_int_equal(trace.row[0].input_tokens, 471);
   assert_int_equal(trace.row[2].output_tokens, 230);
   assert_link(&trace, 0, (struct reader_link){0, NONE, 0});
   assert_link(&trace, 1, (struct reader_link){1, NONE, 0});
@@ -60,9 +60,9 @@ static void pitfall_36_empty_session_is_no_session(void **state)
 {
   (void)state;
   struct kc_trace trace;
-  reader_parse(&trace, HEADER_B "5,,0.5,GPT-4,472,18,490,API log\n"
+  reader_parse(&trace, HEADER_B "5,,0.5,GPT-4,471,18,490,API log\n"
                                 "6,0,1.5,GPT-4,11,2,13,Conversation log\n"
-                                "7,,9,GPT-4,1087,230,1317,API log\n");
+                                "7,,9,GPT-4,1086,230,1317,API log\n");
   assert_link(&trace, 0, (struct reader_link){NONE, NONE, 0});
   assert_link(&trace, 1, (struct reader_link){0, NONE, 0});
   assert_link(&trace, 2, (struct reader_link){NONE, NONE, 0});
@@ -75,7 +75,7 @@ static void pitfall_36_empty_session_is_no_session(void **state)
 static void pitfall_23_failures_have_zero_response(void **state)
 {
   (void)state;
-  static const char text[] = HEADER_A "5,ChatGPT,472,0,472,Conversation log\n"
+  static const char text[] = HEADER_A "5,ChatGPT,471,0,471,Conversation log\n"
                                       "9,GPT-4,10,20,30,API log\n";
   static const struct reader_message refused[] = {
       {text, "t.json:2:15: Response tokens is \"0\": a request that produced nothing; set "
@@ -160,22 +160,22 @@ static void messages(void **state)
 {
   (void)state;
   static const struct reader_message table[] = {
-      {HEADER_A "x,ChatGPT,472,18,490,API log\n",
+      {HEADER_A "x,ChatGPT,471,18,490,API log\n",
        "t.json:2:1: Timestamp is \"x\": it is not a time; expected a number of s, 0 or more"},
-      {HEADER_A "-1,ChatGPT,472,18,490,API log\n",
+      {HEADER_A "-1,ChatGPT,471,18,490,API log\n",
        "t.json:2:1: Timestamp is \"-1\": it is negative; expected a number of s, 0 or more"},
-      {HEADER_A "9444444444444444444,ChatGPT,472,18,490,API log\n",
+      {HEADER_A "9444444444444444444,ChatGPT,471,18,490,API log\n",
        "t.json:2:1: Timestamp is \"9444444444444444444\": it is beyond 10^18 seconds; expected a "
        "number of s, 0 or more"},
       {HEADER_A "5,ChatGPT,,18,490,API log\n",
        "t.json:2:11: Request tokens is \"\": expected a whole number from 0 to 4294967295"},
-      {HEADER_A "5,ChatGPT,472,18.5,490,API log\n",
+      {HEADER_A "5,ChatGPT,471,18.5,490,API log\n",
        "t.json:2:15: Response tokens is \"18.5\": expected a whole number from 0 to 4294967295"},
-      {HEADER_A "5,ChatGPT,472,nan,490,API log\n",
+      {HEADER_A "5,ChatGPT,471,nan,490,API log\n",
        "t.json:2:15: Response tokens is \"nan\": expected a whole number from 0 to 4294967295"},
-      {HEADER_A "5,ChatGPT,472,18,490\n",
+      {HEADER_A "5,ChatGPT,471,18,490\n",
        "t.json:2: 5 cells, but the header has 6 columns"},
-      {HEADER_B "5,ChatGPT,472,18,490,API log\n",
+      {HEADER_B "5,ChatGPT,471,18,490,API log\n",
        "t.json:2: 6 cells, but the header has 8 columns"},
   };
   check_messages(NULL, table, sizeof table / sizeof table[0]);

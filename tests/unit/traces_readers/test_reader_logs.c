@@ -20,13 +20,13 @@ static void flat_lines_are_nanoseconds(void **state)
   struct kc_trace trace;
   reader_parse(
       &trace,
-      "{\"input_toks\": 2358, \"output_toks\": 531, \"arrival_time_ns\": 46926808, "
+      "{\"input_toks\": 2350, \"output_toks\": 530, \"arrival_time_ns\": 46926800, "
       "\"input_tok_ids\": [1, 2, 3], \"output_tok_ids\": [4]}\n"
-      "{\"input_toks\": 1034, \"output_toks\": 769, \"arrival_time_ns\": 347938951}\n");
+      "{\"input_toks\": 1030, \"output_toks\": 760, \"arrival_time_ns\": 347938951}\n");
   assert_string_equal(trace.format, "llmservingsim");
   assert_int_equal(trace.count, 2);
-  assert_int_equal(trace.row[0].input_tokens, 2358);
-  assert_true(trace.row[1].arrival_ps == INT64_C(301012143) * KC_PS_PER_NS);
+  assert_int_equal(trace.row[0].input_tokens, 2350);
+  assert_true(trace.row[1].arrival_ps == INT64_C(301012151) * KC_PS_PER_NS);
   assert_false(trace.prefix_ids);
   kc_trace_free(&trace);
 }
@@ -111,15 +111,15 @@ static void pitfall_22_two_clocks_in_one_record(void **state)
   (void)state;
   struct kc_trace trace;
   reader_parse(&trace,
-               "{\"request_id\": \"bench-0\", \"input_toks\": 2358, \"output_toks\": 531, "
-               "\"arrival_time\": 1777142838.338653, \"queued_ts\": 479748.340626232, "
+               "{\"request_id\": \"bench-0\", \"input_toks\": 2350, \"output_toks\": 530, "
+               "\"arrival_time\": 1777142838.338650, \"queued_ts\": 479748.340626232, "
                "\"first_token_ts\": 479748.510151426, \"last_token_ts\": 479764.054028055}\n"
-               "{\"request_id\": \"bench-1\", \"input_toks\": 1034, \"output_toks\": 0, "
+               "{\"request_id\": \"bench-1\", \"input_toks\": 1030, \"output_toks\": 0, "
                "\"arrival_time\": 1777142838.6237123, \"queued_ts\": 1.5}\n");
   assert_string_equal(trace.format, "benchlog");
   assert_int_equal(trace.count, 2);
-  assert_true(trace.row[1].arrival_ps == INT64_C(285059300) * KC_PS_PER_NS);
-  assert_true(trace.span_ps == INT64_C(285059300) * KC_PS_PER_NS);
+  assert_true(trace.row[1].arrival_ps == INT64_C(285062300) * KC_PS_PER_NS);
+  assert_true(trace.span_ps == INT64_C(285062300) * KC_PS_PER_NS);
   assert_flags(&trace, 0, 0);
   assert_flags(&trace, 1, KC_ROW_FAILED);
   kc_trace_free(&trace);

@@ -66,9 +66,9 @@ static void form_without_arrivals(void **state)
 {
   (void)state;
   struct kc_trace trace;
-  reader_parse(&trace, NO_ARRIVALS "0,0,12461,5875,124,182\n0,1,18333,13570,15950,28\n");
+  reader_parse(&trace, NO_ARRIVALS "0,0,12460,5870,124,182\n0,1,18330,13571,15951,28\n");
   assert_int_equal(trace.count, 2);
-  assert_int_equal(trace.row[0].input_tokens, 12461 + 5875);
+  assert_int_equal(trace.row[0].input_tokens, 12460 + 5870);
   assert_int_equal(trace.note[KC_NOTE_NO_ARRIVALS], 1);
   assert_true(trace.row[1].arrival_ps == 0);
   assert_link(&trace, 1, (struct reader_link){0, 0, 182 * MS});
@@ -139,22 +139,22 @@ static void rounds_arrive_with_their_last_input(void **state)
   struct kc_trace trace;
   reader_parse(
       &trace,
-      ROUND("s", "0", "32272", "27217", "931",
-            EVENT("user_message", "20.151") "," EVENT("reasoning", "29.420") ","
-            EVENT("tool_call", "31.647"), TOOL("860") "," TOOL("19291"))
-      ROUND("s", "1", "35740", "29380", "1016",
+      ROUND("s", "0", "32270", "27210", "930",
+            EVENT("user_message", "20.150") "," EVENT("reasoning", "29.420") ","
+            EVENT("tool_call", "31.647"), TOOL("860") "," TOOL("19290"))
+      ROUND("s", "1", "35741", "29381", "1015",
             EVENT("tool_result", "31.696") "," EVENT("tool_result", "50.938") ","
             EVENT("text", "53.000") "," EVENT("usage_report", "53.500"), "")
-      ROUND("s", "2", "5740", "29380", "16",
+      ROUND("s", "2", "5740", "29381", "16",
             EVENT("user_message", "55.000") "," EVENT("text", "56.000"), TOOL("null")));
   assert_string_equal(trace.format, "tracelab-rounds");
   assert_int_equal(trace.count, 3);
-  assert_int_equal(trace.row[0].input_tokens, 32272);
-  assert_int_equal(trace.row[1].output_tokens, 1016);
-  assert_true(trace.row[1].arrival_ps == 30787 * MS); /* 50.938 - 20.151 */
-  assert_true(trace.row[2].arrival_ps == 34849 * MS);
+  assert_int_equal(trace.row[0].input_tokens, 32270);
+  assert_int_equal(trace.row[1].output_tokens, 1015);
+  assert_true(trace.row[1].arrival_ps == 30788 * MS); /* 50.938 - 20.150 */
+  assert_true(trace.row[2].arrival_ps == 34850 * MS);
   assert_link(&trace, 0, (struct reader_link){0, NONE, 0});
-  assert_link(&trace, 1, (struct reader_link){0, 0, 19291 * MS}); /* tools run side by side */
+  assert_link(&trace, 1, (struct reader_link){0, 0, 19290 * MS}); /* tools run side by side */
   assert_link(&trace, 2, (struct reader_link){0, 1, 1500 * MS});  /* a person's pause */
   assert_flags(&trace, 1, 0);
   assert_flags(&trace, 2, KC_ROW_COMPACTED);

@@ -73,23 +73,23 @@ static void few_columns(void **state)
   kc_trace_free(&trace);
 }
 
+#define BAD_IDS_NAME                                                                           \
+  "t.csv:1:39: expected a column of prefix ids named like prefix_ids_ceil_512: ceil or floor, " \
+  "and tokens per id"
+
 static void refused(void **state)
 {
   (void)state;
   expect_error(H ",flags\n0,1,1,broken\n",
                "t.csv:2:7: flags is \"broken\": expected failed, cancelled, subagent or compacted, "
                "with '+' between");
-  expect_error(H ",prefix_ids_512\n0,1,1,1\n",
-               "t.csv:1:39: expected a column of prefix ids named like prefix_ids_ceil_512: ceil or "
-               "floor, and tokens per id");
-  expect_error(H ",prefix_ids_ceil_0\n0,1,1,1\n",
-               "t.csv:1:39: expected a column of prefix ids named like prefix_ids_ceil_512: ceil or "
-               "floor, and tokens per id");
+  expect_error(H ",prefix_ids_512\n0,1,1,1\n", BAD_IDS_NAME);
+  expect_error(H ",prefix_ids_ceil_0\n0,1,1,1\n", BAD_IDS_NAME);
   expect_error(H ",prefix_ids_ceil_8,prefix_ids_ceil_8\n0,1,1,1,1\n",
                "t.csv:1:57: a second column of prefix ids; expected one");
   expect_error(H ",prefix_ids_ceil_8\n0,1,1,1 x\n",
-               "t.csv:2:9: prefix_ids is \"x\": expected prefix ids, whole numbers from 0 to 2^64 - "
-               "1, with spaces between");
+               "t.csv:2:9: prefix_ids is \"x\": expected prefix ids, whole numbers from 0 to 2^64 "
+               "- 1, with spaces between");
   expect_error(H ",after\n0,1,1,\n0,1,1,2\n",
                "t.csv: a row waits for row 2, but the last row is 1 (the first is 0)");
   expect_error(H ",after\n0,1,1,1\n0,1,1,0\n",
@@ -117,13 +117,45 @@ static void links_follow_their_rows(void **state)
   kc_trace_free(&trace);
   kc_trace_options_default(&options);
   options.failed = KC_ROW_DROP;
-  static const char dropped[] = H ",after,wait_ps,flags\n0,1,1,,,failed\n1,2,1,,,\n2,3,1,1,5,failed\n"
-                                "3,4,1,2,6,\n4,5,1,0,7,\n";
+  static const char dropped[] = H ",after,wait_ps,flags\n0,1,1,,,failed\n1,2,1,,,\n"
+                                "2,3,1,1,5,failed\n3,4,1,2,6,\n4,5,1,0,7,\n";
   assert_int_equal(parse_text_with(&trace, dropped, sizeof dropped - 1, &options, &diag), KC_OK);
   assert_int_equal(trace.count, 3);
   assert_int_equal(trace.note[KC_NOTE_FAILED_DROPPED], 2);
   static const uint32_t kept[] = {KC_TRACE_NONE, 0, KC_TRACE_NONE};
   assert_memory_equal(trace.column.after, kept, sizeof kept);
+  kc_trace_free(&trace);
+}
+
+/* A hundred thousand dropped rows, each waiting for the one before it, and as many kept ones that
+ * wait for the last: minutes when every walk is a whole one. A circle of dropped rows leads
+ * nowhere. */
+static void long_chains_of_dropped_rows(void **state)
+{
+  (void)state;
+  enum { ROWS = 100000, ROW_BYTES = 32 };
+  char *const text = malloc((size_t)2 * ROWS * ROW_BYTES + 100);
+  size_t used = (size_t)snprintf(text, 100, "input_tokens,output_tokens,after\n1,1,\n");
+  struct kc_trace trace;
+  struct kc_trace_options options;
+  struct kc_diag diag;
+  kc_trace_options_default(&options);
+  options.zero_output = KC_ZERO_OUTPUT_DROP;
+  for (int i = 0; i < ROWS; i++) {
+    used += (size_t)snprintf(text + used, ROW_BYTES, "1,0,%d\n", i);
+  }
+  for (int i = 0; i < ROWS; i++) {
+    used += (size_t)snprintf(text + used, ROW_BYTES, "1,1,%d\n", ROWS);
+  }
+  assert_int_equal(parse_text_with(&trace, text, used, &options, &diag), KC_OK);
+  assert_int_equal(trace.count, ROWS + 1);
+  for (uint32_t i = 1; i <= ROWS; i++) assert_int_equal(trace.column.after[i], 0);
+  kc_trace_free(&trace);
+  free(text);
+  static const char circle[] = "input_tokens,output_tokens,after\n1,0,1\n1,0,0\n1,1,0\n1,1,2\n";
+  assert_int_equal(parse_text_with(&trace, circle, sizeof circle - 1, &options, &diag), KC_OK);
+  static const uint32_t after[] = {KC_TRACE_NONE, 0};
+  assert_memory_equal(trace.column.after, after, sizeof after);
   kc_trace_free(&trace);
 }
 
@@ -193,7 +225,8 @@ static void random_traces_round_trip(void **state)
     struct kc_trace trace;
     kc_random_init(&random, seed, "canonical", 0);
     const uint64_t rows = 1 + kc_random_below(&random, 40);
-    const bool sessions = kc_random_chance(&random, 1, 2), chained = kc_random_chance(&random, 1, 2);
+    const bool sessions = kc_random_chance(&random, 1, 2);
+    const bool chained = kc_random_chance(&random, 1, 2);
     text.used = 0;
     for (uint64_t i = 0; i < rows; i++) add_object(&text, &random, sessions, chained);
     print_message("seed %u\n", (unsigned)seed);
@@ -229,6 +262,7 @@ int main(void)
       cmocka_unit_test(few_columns),
       cmocka_unit_test(refused),
       cmocka_unit_test(links_follow_their_rows),
+      cmocka_unit_test(long_chains_of_dropped_rows),
       cmocka_unit_test(other_policies),
       cmocka_unit_test(random_traces_round_trip),
       cmocka_unit_test(a_full_disk_is_an_error),

@@ -33,8 +33,10 @@ static void make_folder(struct folder *folder)
 
 static const char *add_file(struct folder *folder, const char *name, const char *data, size_t bytes)
 {
+  char joined[PATH_BYTES];
+  snprintf(joined, sizeof joined, "%s/%s", folder->path, name);
   char *const path = folder->file[folder->files++];
-  snprintf(path, PATH_BYTES, "%s/%s", folder->path, name);
+  memcpy(path, joined, sizeof joined);
   FILE *const file = fopen(path, "wb");
   assert_non_null(file);
   assert_int_equal(fwrite(data, 1, bytes, file), bytes);
@@ -140,8 +142,8 @@ static void pitfall_33_local_scopes(void **state)
   (void)state;
   struct folder folder;
   struct kc_trace trace;
-  static const char text[] = "arrival_ps,input_tokens,output_tokens,session,after,prefix_ids_ceil_8\n"
-                             "0,8,1,0,,0\n5,8,1,0,0,0\n";
+  static const char text[] = "arrival_ps,input_tokens,output_tokens,session,after,"
+                             "prefix_ids_ceil_8\n0,8,1,0,,0\n5,8,1,0,0,0\n";
   make_folder(&folder);
   add_text(&folder, "a.csv", text);
   add_text(&folder, "b.csv", text);
@@ -188,6 +190,23 @@ static void errors_name_the_shard(void **state)
   remove_folder(&folder);
 }
 
+/* 30: one block size a trace; a second file that says another one is refused. */
+static void pitfall_30_two_block_sizes(void **state)
+{
+  (void)state;
+  struct folder folder;
+  struct kc_trace trace;
+  struct kc_diag diag;
+  make_folder(&folder);
+  add_text(&folder, "a.csv", "input_tokens,output_tokens,prefix_ids_ceil_8\n8,1,0\n");
+  add_text(&folder, "b.csv", "input_tokens,output_tokens,prefix_ids_ceil_16\n8,1,0\n");
+  assert_int_equal(load(&trace, folder.path, &diag), KC_ERR_INPUT);
+  assert_string_equal(diag.path, folder.file[1]);
+  assert_string_equal(diag.text, "blocks of 16 tokens (ceil) here, of 8 (ceil) before; expected "
+                                 "one block size and tail rule a trace");
+  remove_folder(&folder);
+}
+
 static void several_paths(void **state)
 {
   (void)state;
@@ -209,6 +228,89 @@ static void several_paths(void **state)
   assert_int_equal(kc_trace_load_files(&trace, path, 0, &options, &diag), KC_ERR_USAGE);
   remove_folder(&folder);
 }
+
+/* A gzip file through a pipe. */
+static void standard_input(void **state)
+{
+  (void)state;
+  int ends[2];
+  size_t bytes;
+  struct kc_trace trace;
+  static const char text[] = ROW("0", "1, 2") ROW("1", "1, 3");
+  char *const packed = gzip_bytes(text, sizeof text - 1, &bytes);
+  const int kept = dup(STDIN_FILENO);
+  assert_true(kept >= 0);
+  assert_int_equal(pipe(ends), 0);
+  assert_int_equal(write(ends[1], packed, bytes), bytes);
+  assert_int_equal(close(ends[1]), 0);
+  assert_int_equal(dup2(ends[0], STDIN_FILENO), STDIN_FILENO);
+  assert_int_equal(close(ends[0]), 0);
+  load_ok(&trace, "-");
+  assert_int_equal(dup2(kept, STDIN_FILENO), STDIN_FILENO);
+  assert_int_equal(close(kept), 0);
+  assert_int_equal(trace.count, 2);
+  assert_string_equal(trace.path, "-");
+  kc_trace_free(&trace);
+  free(packed);
+}
+
+/* A JSON document larger than gzip's first window, on one line and on many. */
+static void large_documents_in_gzip(void **state)
+{
+  (void)state;
+  enum { IDS = 200000 };
+  size_t bytes, used = 0;
+  char *const text = malloc((size_t)IDS * 8 + 200);
+  struct kc_trace trace;
+  struct kc_trace_options options;
+  struct kc_diag diag;
+  kc_trace_options_default(&options);
+  for (int lines = 0; lines < 2; lines++) {
+    used = (size_t)snprintf(text, 200, "{\"timestamp\": 1,%s\"input_length\": %d, "
+                            "\"output_length\": 1, \"hash_ids\": [", lines ? "\n" : "", IDS * 512);
+    for (int i = 0; i < IDS; i++) {
+      used += (size_t)snprintf(text + used, 9, "%s%d", i > 0 ? "," : "", i);
+    }
+    used += (size_t)snprintf(text + used, 4, "]}\n");
+    char *const packed = gzip_bytes(text, used, &bytes);
+    assert_int_equal(kc_trace_parse(&trace, "t", packed, bytes, &options, &diag), KC_OK);
+    assert_int_equal(trace.block_total, IDS);
+    assert_int_equal(trace.block_distinct, IDS);
+    kc_trace_free(&trace);
+    free(packed);
+  }
+  free(text);
+}
+
+#ifdef KC_FAULTS
+static void memory_failures_are_errors(void **state)
+{
+  (void)state;
+  static const char text[] =
+      "{\"session_id\": \"a\", \"timestamp\": 9, \"input_length\": 600, \"output_length\": 1, "
+      "\"hash_ids\": [1, 2]}\n"
+      "{\"session_id\": \"a\", \"timestamp\": 5, \"delay\": 1, \"input_length\": 600, "
+      "\"output_length\": 1, \"hash_ids\": [3, 2]}\n";
+  static const char *const faults[] = {"trace_rows_memory",   "trace_intern_memory",
+                                       "trace_blocks_memory", "trace_sessions_memory",
+                                       "trace_order_memory",  "trace_sort_memory"};
+  struct kc_trace trace;
+  struct kc_diag diag;
+  struct kc_trace_reuse reuse;
+  for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+    setenv("KVCAP_FAULT", faults[i], 1);
+    assert_int_equal(parse_text(&trace, text, &diag), KC_ERR_MEMORY);
+    assert_non_null(strstr(diag.text, "out of memory: "));
+    assert_null(trace.row);
+    unsetenv("KVCAP_FAULT");
+  }
+  parse_ok(&trace, text);
+  setenv("KVCAP_FAULT", "trace_reuse_memory", 1);
+  assert_int_equal(kc_trace_reuse(&trace, &reuse, &diag), KC_ERR_MEMORY);
+  unsetenv("KVCAP_FAULT");
+  kc_trace_free(&trace);
+}
+#endif
 
 /* ---- the public files ---- */
 
@@ -258,7 +360,7 @@ static void samples(void **state)
       {"servegen_offline_trace_d.example.jsonl", "servegen", 2, 115, 4401, 0},
   };
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-    char path[PATH_BYTES], name[PATH_BYTES];
+    char path[PATH_BYTES], name[64];
     struct kc_trace trace;
     snprintf(name, sizeof name, "format-samples/%s", files[i].name);
     if (!shared_path(path, name)) skip();
@@ -281,7 +383,13 @@ int main(void)
       cmocka_unit_test(digest_of_several_files),
       cmocka_unit_test(pitfall_33_local_scopes),
       cmocka_unit_test(errors_name_the_shard),
+      cmocka_unit_test(pitfall_30_two_block_sizes),
       cmocka_unit_test(several_paths),
+      cmocka_unit_test(standard_input),
+      cmocka_unit_test(large_documents_in_gzip),
+#ifdef KC_FAULTS
+      cmocka_unit_test(memory_failures_are_errors),
+#endif
       cmocka_unit_test(mooncake_conversation),
       cmocka_unit_test(samples),
   };

@@ -90,9 +90,9 @@ static const struct malformed headers[] = {
      "t.csv:1: columns TIMESTAMP, GeneratedTokens are missing" HEADER_AZURE "ContextTokens"},
     {BYTES("arrived_at,num_prefill_tokens\n"),
      "t.csv:1: column num_decode_tokens is missing" HEADER_VIDUR "arrived_at, num_prefill_tokens"},
-    {BYTES("Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"),
+    {BYTES("Timestamp,Prompt,Answer\n"),
      "t.csv:1: columns ContextTokens, GeneratedTokens are missing" HEADER_AZURE
-     "Timestamp, Model, Request tokens, Response tokens, Total tokens, Log Type"},
+     "Timestamp, Prompt, Answer"},
     {BYTES("TIMESTAMP,ContextTokens,GeneratedTokens,contexttokens\n"),
      "t.csv:1: column ContextTokens is there twice; remove one"},
     {BYTES("arrived_at,Time,num_prefill_tokens,num_decode_tokens\n"),
