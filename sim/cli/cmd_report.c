@@ -272,13 +272,25 @@ static enum kc_err fail_gnuplot(const struct report *report, const char *figure,
 
 /* ---- files ---- */
 
+/* JSON knows no bytes, only text: a path that is not UTF-8 is listed with '?' in it. */
+static json_t *json_path(const char *path)
+{
+  KC_ASSERT(path[0] != '\0');
+  json_t *text = json_string(path);
+  if (text != NULL) return text;
+  char clean[PATH_BYTES];
+  snprintf(clean, sizeof clean, "%s", path);
+  kc_text_clean(clean);
+  return json_string(clean);
+}
+
 static void announce(struct report *report, const char *path)
 {
   if (strncmp(path, "./", 2) == 0) path += 2;
   if (report->files == NULL) {
     printf("%s\n", path);
   } else {
-    json_array_append_new(report->files, json_string(path));
+    json_array_append_new(report->files, json_path(path));
   }
 }
 
