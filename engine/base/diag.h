@@ -76,9 +76,9 @@ struct kc_diag_list {
   struct kc_diag items[KC_DIAG_LIST_MAX];
 };
 
-/* The cleaning that text and path of every diag get, for other text of unknown origin that will reach
- * a terminal or a JSON document: control characters and bytes that are not UTF-8 become '?', in
- * place. */
+/* The cleaning that text and path of every diag get, for other text of unknown origin that will
+ * reach a terminal or a JSON document: control characters and bytes that are not UTF-8 become '?',
+ * in place. */
 void kc_text_clean(char *text);
 
 void kc_diag_list_init(struct kc_diag_list *list);

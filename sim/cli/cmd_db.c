@@ -87,36 +87,22 @@ static void format_ms(char out[24], kc_ps time_ps)
   }
 }
 
-/* Names come from a file: control characters must not reach a terminal. */
-static void format_name(char out[45], const char *name)
-{
-  size_t n = 0;
-  for (; n < 44 && name[n] != '\0'; n++) {
-    const unsigned char c = (unsigned char)name[n];
-    out[n] = c < 0x20 || c == 0x7f ? '?' : name[n];
-  }
-  if (name[n] != '\0') {
-    while (n > 0 && ((unsigned char)name[n] & 0xc0) == 0x80) n--; /* not inside a UTF-8 sequence */
-  }
-  out[n] = '\0';
-}
-
+/* The name comes last and whole: what tells two runs apart may be at its end. */
 static enum kc_err print_run(void *context, const struct kc_run_brief *run)
 {
   uint64_t *count = context;
-  char name[45], ttft[24], tpot[24];
+  char ttft[24], tpot[24];
   if (*count == 0) {
-    printf("%4s  %-44s  %-12s %9s %9s %10s %11s %11s  %s\n", "run", "name", "gpu", "requests",
-           "completed", "tok/s", "TTFT p95 ms", "TPOT p95 ms", "oom");
+    printf("%4s  %-12s %9s %9s %10s %11s %11s  %-3s  %s\n", "run", "gpu", "requests", "completed",
+           "tok/s", "TTFT p95 ms", "TPOT p95 ms", "oom", "name");
   }
   *count += 1;
-  format_name(name, run->name);
   format_ms(ttft, run->ttft_p95_ps);
   format_ms(tpot, run->tpot_p95_ps);
-  printf("%4lld  %-44s  %-12s %9lld %9lld %10.1f %11s %11s  %s\n", (long long)run->id, name,
-         run->gpu, (long long)run->requests_total, (long long)run->requests_completed,
+  printf("%4lld  %-12s %9lld %9lld %10.1f %11s %11s  %-3s  %s\n", (long long)run->id, run->gpu,
+         (long long)run->requests_total, (long long)run->requests_completed,
          (double)run->output_tok_s_micro / 1e6, ttft, tpot,
-         run->oom_ps == KC_PS_NEVER ? "no" : "yes");
+         run->oom_ps == KC_PS_NEVER ? "no" : "yes", run->name);
   return KC_OK;
 }
 

@@ -205,53 +205,82 @@ static double seconds_between(struct timespec from, struct timespec to)
   return (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
 }
 
-/* Runs with the store as recorder, then commits the run with the very document that is printed. */
+/* What became of storing a run that went to its end: its number, or why it is not there. */
+struct stored {
+  enum kc_err err;
+  int64_t run_id;
+  struct kc_diag diag;
+};
+
+/* Stores the very document that is printed. */
+static void store_result(struct kc_store *store, const struct kc_run *run, double host_seconds,
+                         struct stored *stored)
+{
+  struct kc_host_facts host;
+  struct utsname machine;
+  char started[32];
+  json_t *root = kc_run_json(run);
+  char *text = root != NULL ? kc_cli_json_text(root) : NULL;
+  fill_host(&host, started, &machine, host_seconds, run->result.summary.steps);
+  if (text == NULL) {
+    kc_store_run_abort(store);
+    stored->err = kc_fail(&stored->diag, KC_ERR_MEMORY, "no memory for the summary document");
+  } else {
+    stored->err = kc_store_run_end(store, &run->metrics, &run->result, text, &host,
+                                   &stored->run_id, &stored->diag);
+  }
+  free(text);
+  json_decref(root);
+}
+
+/* Runs with the store as recorder. What is returned concerns the run: a finished one that could not
+ * be stored is still worth printing, so that failure goes to `stored`. */
 static enum kc_err execute_stored(struct kc_run *run, const struct arguments *a,
-                                  const char *scenario_text, struct kc_diag *diag)
+                                  const char *scenario_text, struct stored *stored,
+                                  struct kc_diag *diag)
 {
   struct kc_store *store = NULL;
   struct kc_run_header header;
   char name[256];
   struct timespec start, end;
-  int64_t run_id;
   KC_TRY(kc_store_open(&store, a->database, diag));
   run_name(run, a, name, sizeof name);
   fill_header(&header, run, name, scenario_text, a);
-  enum kc_err err = kc_store_run_begin(store, &header, &run_id, diag);
+  enum kc_err err = kc_store_run_begin(store, &header, diag);
   if (err == KC_OK) {
     run->replay.recorder = kc_store_recorder(store);
     clock_gettime(CLOCK_MONOTONIC, &start);
     err = kc_run_execute(run, diag);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    if (err != KC_OK) kc_store_run_abort(store);
-  }
-  if (err == KC_OK) {
-    struct kc_host_facts host;
-    struct utsname machine;
-    char started[32];
-    json_t *root = kc_run_json(run);
-    char *text = root != NULL ? kc_cli_json_text(root) : NULL;
-    fill_host(&host, started, &machine, seconds_between(start, end), run->result.summary.steps);
-    err = text == NULL ? kc_fail(diag, KC_ERR_MEMORY, "no memory for the summary document")
-                       : kc_store_run_end(store, &run->metrics, &run->result, text, &host, diag);
-    if (text == NULL) kc_store_run_abort(store);
-    free(text);
-    json_decref(root);
+    if (err == KC_OK) store_result(store, run, seconds_between(start, end), stored);
   }
   kc_store_close(store);
   return err;
 }
 
-static enum kc_err execute(struct kc_run *run, const struct arguments *a, struct kc_diag *diag)
+static enum kc_err execute(struct kc_run *run, const struct arguments *a, struct stored *stored,
+                           struct kc_diag *diag)
 {
   run->replay.interrupted = stop_wanted;
   catch_signals();
   if (!a->database_given) return kc_run_execute(run, diag);
   char *text = kc_scenario_resolved(run->scenario);
   if (text == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the resolved scenario");
-  const enum kc_err err = execute_stored(run, a, text, diag);
+  const enum kc_err err = execute_stored(run, a, text, stored, diag);
   free(text);
   return err;
+}
+
+/* After the result: which run was stored where, or why not. Returns the exit status of that. */
+static int tell_stored(const struct stored *stored, const struct arguments *a)
+{
+  fflush(stdout); /* the result first, also where both streams end in one file */
+  if (stored->err != KC_OK) return kc_cli_fail(&stored->diag);
+  char path[KC_DIAG_PATH_BYTES];
+  snprintf(path, sizeof path, "%s", a->database);
+  kc_text_clean(path);
+  kc_cli_note("stored as run %lld of %s", (long long)stored->run_id, path);
+  return 0;
 }
 
 static int print(const struct kc_run *run, const struct arguments *a)
@@ -268,14 +297,19 @@ static int print(const struct kc_run *run, const struct arguments *a)
 static int run_scenario(const struct kc_scenario *scenario, const struct arguments *a)
 {
   struct kc_diag diag = {0};
+  struct stored stored = {0};
   struct kc_run *run = calloc(1, sizeof *run);
   if (run == NULL) {
     kc_fail(&diag, KC_ERR_MEMORY, "no memory for the run");
     return kc_cli_fail(&diag);
   }
   enum kc_err err = kc_run_prepare(run, scenario, &diag);
-  if (err == KC_OK) err = execute(run, a, &diag);
-  const int status = err == KC_OK ? print(run, a) : kc_cli_fail(&diag);
+  if (err == KC_OK) err = execute(run, a, &stored, &diag);
+  int status = err == KC_OK ? print(run, a) : kc_cli_fail(&diag);
+  if (err == KC_OK && a->database_given) {
+    const int stored_status = tell_stored(&stored, a);
+    if (status == 0) status = stored_status;
+  }
   kc_run_deinit(run);
   free(run);
   return status;

@@ -51,8 +51,8 @@ struct kc_host_facts {
  * keeps a copy of the header. Nothing is written yet and no lock is held. */
 enum kc_err kc_store_run_begin(struct kc_store *store, const struct kc_run_header *header,
                                struct kc_diag *diag);
-/* Recorder whose on_outcome gathers the rows of `request` and `violation` in memory, about 150 bytes
- * a row at worst. It must be in the run from the first outcome to the last, also when no rows are
+/* Recorder whose on_outcome gathers the rows of `request` and `violation` in memory, at worst about
+ * 150 bytes a row. It must be in the run from the first outcome to the last, also when no rows are
  * kept. Its error (KC_ERR_MEMORY, KC_ERR_LIMIT) ends the run: abort then. */
 struct kc_recorder kc_store_recorder(struct kc_store *store);
 /* BEGIN IMMEDIATE, waiting up to 15 s for other writers; the id (*run_id), all rows, the run row
@@ -73,8 +73,8 @@ enum kc_err kc_store_verify(struct kc_store *store, struct kc_diag_list *problem
 
 /* ---- reading ---- */
 
-/* A run in one line. Strings are valid during the call of the visitor; whatever the file holds, they
- * are UTF-8 without control characters (kc_text_clean). */
+/* A run in one line. Strings are valid during the call of the visitor; whatever the file holds,
+ * they are UTF-8 without control characters (kc_text_clean). */
 struct kc_run_brief {
   int64_t id;
   const char *name, *model, *gpu, *version, *rows_kept, *result_sha256;

@@ -160,7 +160,9 @@ struct marks {
   int64_t version, application, tables;
 };
 
-/* In one transaction: another process may be making the tables of this very file. */
+/* In one transaction: another process may be making the tables of this very file. After a failure
+ * it is left to the closing of the connection, which every caller then does: a rollback would hide
+ * the error code that prepare_for_reading asks for. */
 static enum kc_err read_marks(struct kc_store *store, struct marks *marks, struct kc_diag *diag)
 {
   KC_ASSERT(sqlite3_get_autocommit(store->db) != 0);
@@ -174,10 +176,7 @@ static enum kc_err read_marks(struct kc_store *store, struct marks *marks, struc
   if (err == KC_OK) {
     err = kc_store_scalar(store, "SELECT count(*) FROM sqlite_schema", &marks->tables, doing, diag);
   }
-  /* Nothing was written; a rollback ends the reading and cannot wait for anybody. It would change
-   * the error code that prepare_for_reading asks the connection for. */
-  if (err == KC_OK) return kc_store_exec(store, "COMMIT", doing, diag);
-  return err;
+  return err == KC_OK ? kc_store_exec(store, "COMMIT", doing, diag) : err;
 }
 
 /* *version: 0 for an empty file, else the schema of ours. Reads only. */

@@ -23,17 +23,40 @@ static kc_ps column_ps(sqlite3_stmt *row, int column)
                                                          : sqlite3_column_int64(row, column);
 }
 
-static struct kc_run_brief read_brief(sqlite3_stmt *row)
+enum { BRIEF_TEXTS = 6 };
+
+static void free_texts(char *text[BRIEF_TEXTS])
+{
+  for (int i = 0; i < BRIEF_TEXTS; i++) free(text[i]);
+}
+
+/* Clean copies of columns 1 to 6: a file may hold any bytes. False when memory ran out. */
+static bool copy_texts(char *text[BRIEF_TEXTS], sqlite3_stmt *row)
+{
+  KC_ASSERT(sqlite3_column_count(row) > BRIEF_TEXTS);
+  bool copied = true;
+  for (int i = 0; i < BRIEF_TEXTS; i++) {
+    text[i] = strdup(kc_store_text(row, i + 1));
+    if (text[i] == NULL) {
+      copied = false;
+    } else {
+      kc_text_clean(text[i]);
+    }
+  }
+  return copied;
+}
+
+static struct kc_run_brief read_brief(sqlite3_stmt *row, char *text[BRIEF_TEXTS])
 {
   KC_ASSERT(sqlite3_column_count(row) == 16);
   return (struct kc_run_brief){
     .id = sqlite3_column_int64(row, 0),
-    .name = kc_store_text(row, 1),
-    .model = kc_store_text(row, 2),
-    .gpu = kc_store_text(row, 3),
-    .version = kc_store_text(row, 4),
-    .rows_kept = kc_store_text(row, 5),
-    .result_sha256 = kc_store_text(row, 6),
+    .name = text[0],
+    .model = text[1],
+    .gpu = text[2],
+    .version = text[3],
+    .rows_kept = text[4],
+    .result_sha256 = text[5],
     .requests_total = sqlite3_column_int64(row, 7),
     .requests_completed = sqlite3_column_int64(row, 8),
     .request_rows = sqlite3_column_int64(row, 9),
@@ -44,6 +67,22 @@ static struct kc_run_brief read_brief(sqlite3_stmt *row)
     .tpot_p95_ps = column_ps(row, 14),
     .oom_ps = column_ps(row, 15),
   };
+}
+
+static enum kc_err visit_row(sqlite3_stmt *row, kc_run_visitor visit, void *context,
+                             struct kc_diag *diag)
+{
+  KC_ASSERT(visit != NULL);
+  char *text[BRIEF_TEXTS];
+  enum kc_err err;
+  if (copy_texts(text, row)) {
+    const struct kc_run_brief brief = read_brief(row, text);
+    err = visit(context, &brief);
+  } else {
+    err = kc_fail(diag, KC_ERR_MEMORY, "the host ran out of memory while reading the runs");
+  }
+  free_texts(text);
+  return err;
 }
 
 enum kc_err kc_store_each_run(struct kc_store *store, kc_run_visitor visit, void *context,
@@ -61,8 +100,7 @@ enum kc_err kc_store_each_run(struct kc_store *store, kc_run_visitor visit, void
   enum kc_err err = KC_OK;
   int code;
   while ((code = sqlite3_step(row)) == SQLITE_ROW && err == KC_OK) {
-    const struct kc_run_brief brief = read_brief(row);
-    err = visit(context, &brief);
+    err = visit_row(row, visit, context, diag);
   }
   if (err == KC_OK && code != SQLITE_DONE) err = kc_store_fail(store, code, doing, diag);
   sqlite3_finalize(row);
@@ -131,6 +169,19 @@ enum kc_err kc_store_choose(struct kc_store *store, const char *views_sql, const
 
 /* ---- CSV ---- */
 
+/* Bytes that are not UTF-8 would end in figures that no viewer opens; line ends may stay. */
+static void clean_lines(char *text)
+{
+  KC_ASSERT(text != NULL);
+  for (char *line = text; line != NULL;) {
+    char *end = strchr(line, '\n');
+    if (end != NULL) *end = '\0';
+    kc_text_clean(line);
+    if (end != NULL) *end = '\n';
+    line = end == NULL ? NULL : end + 1;
+  }
+}
+
 /* Quoted when it must be; a quotation mark inside is doubled. */
 static void write_field(FILE *out, const char *text)
 {
@@ -158,14 +209,20 @@ static void write_names(FILE *out, sqlite3_stmt *row)
   fputc('\n', out);
 }
 
-static void write_values(FILE *out, sqlite3_stmt *row)
+static int write_values(FILE *out, sqlite3_stmt *row)
 {
   const int columns = sqlite3_column_count(row);
   for (int i = 0; i < columns; i++) {
+    const bool is_text = sqlite3_column_type(row, i) == SQLITE_TEXT;
+    char *copy = is_text ? strdup(kc_store_text(row, i)) : NULL;
+    if (is_text && copy == NULL) return SQLITE_NOMEM;
+    if (is_text) clean_lines(copy);
     if (i > 0) fputc(',', out);
-    write_field(out, kc_store_text(row, i));
+    write_field(out, is_text ? copy : kc_store_text(row, i));
+    free(copy);
   }
   fputc('\n', out);
+  return SQLITE_ROW;
 }
 
 static enum kc_err fail_write(const char *path, int cause, struct kc_diag *diag)
@@ -184,7 +241,8 @@ static enum kc_err write_csv(struct kc_store *store, sqlite3_stmt *row, const ch
   int code;
   write_names(out, row);
   while ((code = sqlite3_step(row)) == SQLITE_ROW) {
-    write_values(out, row);
+    code = write_values(out, row);
+    if (code != SQLITE_ROW) break;
     *rows += 1;
   }
   errno = EIO;

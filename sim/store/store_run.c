@@ -1,10 +1,15 @@
-/* Writing one run: BEGIN IMMEDIATE, request rows as they come, everything else, run row, COMMIT.
+/* Writing one run: rows gather in memory while it goes on, one transaction at its end.
  *
- *   begin    take the write lock, choose the id, prepare; the facts known beforehand are bound to
- *            the run row's INSERT at once (SQLite copies the strings), which waits for the rest
- *   outcome  one row of `request`, positional binds, no allocation of ours
- *   end      timeline, histogram, host, then the run row and the commit; the deferred foreign keys
- *            are checked there, so a commit without the run row is refused by the database itself
+ *   begin    can the file be written? the facts known beforehand are bound to the run row's INSERT
+ *            (SQLite copies the strings), which waits for the rest
+ *   outcome  row[row_count++], where it is kept; the array doubles, so a run of n rows moves fewer
+ *            than 2 n of them
+ *   end      BEGIN IMMEDIATE, the id, requests, violations, timeline, histogram, host, the run
+ *            row, COMMIT; the deferred foreign keys are checked there, so a commit without the run
+ *            row is refused by the database itself
+ *
+ * The lock is held for the writing alone (about a second for a million rows), not for the run: runs
+ * side by side on one file wait for each other's writing only.
  *
  * A killed process leaves an uncommitted transaction in the -wal, which the next reader ignores.
  * After the commit the -wal is copied into the main file as far as readers allow.
@@ -107,16 +112,29 @@ static const char *rows_name(enum kc_request_rows rows)
   return rows == KC_ROWS_ALL ? "all" : rows == KC_ROWS_SAMPLED ? "sampled" : "none";
 }
 
-static int bind_header(struct binder *to, const struct kc_run_header *header, int64_t run_id)
+/* Text that came from a command line or a file of the user's. */
+static void set_clean_text(struct binder *to, const char *column, const char *text)
 {
-  KC_ASSERT(run_id > 0);
+  KC_ASSERT(text != NULL);
+  char *clean = strdup(text);
+  if (clean == NULL) {
+    to->code = SQLITE_NOMEM;
+    return;
+  }
+  kc_text_clean(clean);
+  set_text(to, column, clean);
+  free(clean);
+}
+
+static int bind_header(struct binder *to, const struct kc_run_header *header)
+{
   KC_ASSERT(header->page_size > 0);
+  KC_ASSERT(header->pages <= INT64_MAX);
   char seed[24];
   snprintf(seed, sizeof seed, "%llu", (unsigned long long)header->seed);
-  set_i64(to, "id", run_id);
-  set_text(to, "name", header->name);
-  set_text(to, "model", header->model);
-  set_text(to, "gpu", header->gpu);
+  set_clean_text(to, "name", header->name);
+  set_clean_text(to, "model", header->model);
+  set_clean_text(to, "gpu", header->gpu);
   set_text(to, "version", header->version);
   set_text(to, "seed", seed);
   set_text(to, "scenario_sha256", header->scenario_sha256);
@@ -207,17 +225,18 @@ static enum kc_err prepare_run(struct kc_store *store, struct kc_diag *diag)
 static void forget_run(struct kc_store *store)
 {
   KC_ASSERT(store->in_run);
-  sqlite3_finalize(store->insert_request);
-  sqlite3_finalize(store->insert_violation);
   sqlite3_finalize(store->insert_run);
   free(store->trace_path);
-  store->insert_request = store->insert_violation = store->insert_run = NULL;
+  free(store->row);
+  store->insert_run = NULL;
   store->trace_path = NULL;
+  store->row = NULL;
+  store->row_count = store->row_room = 0;
   store->in_run = false;
 }
 
 /* Does nothing when SQLite has rolled back by itself (disk full). Out of memory it may fail; the
- * next begin tries again, and closing does it in any case. */
+ * next transaction tries again, and closing does it in any case. */
 static void roll_back(struct kc_store *store)
 {
   if (sqlite3_get_autocommit(store->db) != 0) return;
@@ -235,55 +254,111 @@ void kc_store_run_abort(struct kc_store *store)
 static enum kc_err fail_run(struct kc_store *store, int code, struct kc_diag *diag)
 {
   KC_ASSERT(store->in_run);
-  char doing[40];
-  snprintf(doing, sizeof doing, "storing run %lld", (long long)store->run_id);
+  char doing[40] = "storing a run";
+  if (store->run_id > 0) {
+    snprintf(doing, sizeof doing, "storing run %lld", (long long)store->run_id);
+  }
   return kc_store_fail(store, code, doing, diag);
 }
 
-/* Inside the transaction: id, statements, the first half of the run row. */
-static enum kc_err begin_in_transaction(struct kc_store *store, const struct kc_run_header *header,
-                                        struct kc_diag *diag)
+/* Somebody who writes just now will have finished when this run has. */
+static enum kc_err check_writable(struct kc_store *store, struct kc_diag *diag)
 {
-  KC_ASSERT(sqlite3_get_autocommit(store->db) == 0);
-  const char *doing = "storing a run";
-  KC_TRY(kc_store_scalar(store, "SELECT coalesce(max(id), 0) + 1 FROM run", &store->run_id, doing,
-                         diag));
-  KC_TRY(kc_store_scalar(store, "PRAGMA page_count", &store->pages_before, doing, diag));
-  KC_TRY(kc_store_prepare(store, "INSERT INTO request VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                          &store->insert_request, doing, diag));
-  KC_TRY(kc_store_prepare(store, "INSERT INTO violation VALUES (?,?,?,?,?,?)",
-                          &store->insert_violation, doing, diag));
+  KC_ASSERT(!store->read_only);
+  roll_back(store);
+  kc_store_wait_for(store, 0);
+  int code = sqlite3_exec(store->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+  if (code == SQLITE_OK) code = sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
+  kc_store_wait_for(store, KC_STORE_BUSY_MS);
+  if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY) return KC_OK;
+  return kc_store_fail(store, code, "preparing to store a run", diag);
+}
+
+static enum kc_err keep_header(struct kc_store *store, const struct kc_run_header *header,
+                               struct kc_diag *diag)
+{
+  KC_ASSERT(store->trace_path == NULL);
   KC_TRY(prepare_run(store, diag));
   struct binder to = {.statement = store->insert_run, .code = SQLITE_OK};
-  KC_ASSERT(store->run_id > 0);
-  const int code = bind_header(&to, header, store->run_id);
+  const int code = bind_header(&to, header);
   if (code != SQLITE_OK) return fail_run(store, code, diag);
   if (header->trace_path == NULL) return KC_OK;
   store->trace_path = strdup(header->trace_path);
-  return store->trace_path != NULL ? KC_OK : fail_run(store, SQLITE_NOMEM, diag);
+  if (store->trace_path == NULL) return fail_run(store, SQLITE_NOMEM, diag);
+  kc_text_clean(store->trace_path);
+  return KC_OK;
 }
 
 enum kc_err kc_store_run_begin(struct kc_store *store, const struct kc_run_header *header,
-                               int64_t *run_id, struct kc_diag *diag)
+                               struct kc_diag *diag)
 {
   KC_ASSERT(store != NULL && !store->read_only);
   KC_ASSERT(!store->in_run);
   KC_ASSERT(header->name != NULL && header->scenario_text != NULL);
-  roll_back(store);
-  KC_TRY(kc_store_exec(store, "BEGIN IMMEDIATE", "waiting for the database", diag));
+  KC_TRY(check_writable(store, diag));
   store->in_run = true;
+  store->run_id = 0;
   store->outcomes = 0;
   store->rows = header->rows;
-  const enum kc_err err = begin_in_transaction(store, header, diag);
-  if (err != KC_OK) {
-    kc_store_run_abort(store);
-    return err;
-  }
-  *run_id = store->run_id;
-  return KC_OK;
+  const enum kc_err err = keep_header(store, header, diag);
+  if (err != KC_OK) kc_store_run_abort(store);
+  return err;
 }
 
 /* ---- outcomes ---- */
+
+static enum kc_err make_room(struct kc_store *store, struct kc_diag *diag)
+{
+  enum { ROWS_MIN = 1024 };
+  KC_ASSERT(store->row_count == store->row_room);
+  if (store->row_room >= KC_STORE_ROWS_MAX) {
+    return kc_fail(diag, KC_ERR_LIMIT, "a stored run keeps at most %d rows; keep fewer with --rows "
+                   "sampled", KC_STORE_ROWS_MAX);
+  }
+  uint64_t room = store->row_room == 0 ? ROWS_MIN : 2 * store->row_room;
+  if (room > KC_STORE_ROWS_MAX) room = KC_STORE_ROWS_MAX;
+  struct kc_store_row *larger =
+      KC_FAULT("store_no_memory") ? NULL : realloc(store->row, room * sizeof *larger);
+  if (larger == NULL) {
+    return kc_fail(diag, KC_ERR_MEMORY, "the host ran out of memory for the %llu rows of the run; "
+                   "keep fewer with --rows sampled", (unsigned long long)store->row_count + 1);
+  }
+  store->row = larger;
+  store->row_room = room;
+  return KC_OK;
+}
+
+static bool row_is_kept(const struct kc_store *store, uint32_t request)
+{
+  if (KC_FAULT("store_lost_row") && request == 1) return false;
+  if (store->rows == KC_ROWS_SAMPLED) return request % SAMPLE_EVERY == 0;
+  return store->rows == KC_ROWS_ALL;
+}
+
+static enum kc_err on_outcome(void *context, const struct kc_outcome *outcome,
+                              const struct kc_request *request, struct kc_diag *diag)
+{
+  struct kc_store *store = context;
+  KC_ASSERT(store->in_run);
+  KC_ASSERT(outcome->status < KC_STATUSES && outcome->reason < KC_REASONS);
+  const uint64_t sequence = store->outcomes++;
+  if (outcome->reason != KC_REASON_INTEGRITY && !row_is_kept(store, outcome->request)) return KC_OK;
+  if (store->row_count == store->row_room) KC_TRY(make_room(store, diag));
+  KC_ASSERT(store->row_count < store->row_room);
+  store->row[store->row_count++] = (struct kc_store_row){.outcome = *outcome,
+                                                         .sequence = sequence,
+                                                         .input_tokens = request->input_tokens,
+                                                         .max_tokens = request->max_tokens};
+  return KC_OK;
+}
+
+struct kc_recorder kc_store_recorder(struct kc_store *store)
+{
+  KC_ASSERT(store != NULL && store->in_run);
+  return (struct kc_recorder){.context = store, .on_outcome = on_outcome};
+}
+
+/* ---- end: rows ---- */
 
 static int step_and_reset(sqlite3_stmt *statement)
 {
@@ -303,14 +378,14 @@ static void bind_time(sqlite3_stmt *statement, int index, kc_ps time_ps)
   }
 }
 
-static int insert_request(struct kc_store *store, const struct kc_outcome *outcome,
-                          const struct kc_request *request)
+static int insert_request(struct kc_store *store, sqlite3_stmt *row,
+                          const struct kc_store_row *kept)
 {
+  const struct kc_outcome *outcome = &kept->outcome;
   KC_ASSERT(outcome->arrival_ps >= 0 && outcome->end_ps >= outcome->arrival_ps);
   KC_ASSERT(outcome->resident_ps >= 0);
-  sqlite3_stmt *row = store->insert_request;
   sqlite3_bind_int64(row, 1, store->run_id);
-  sqlite3_bind_int64(row, 2, (int64_t)store->outcomes);
+  sqlite3_bind_int64(row, 2, (int64_t)kept->sequence);
   sqlite3_bind_int64(row, 3, outcome->request);
   sqlite3_bind_text(row, 4, kc_status_name(outcome->status), -1, SQLITE_STATIC);
   sqlite3_bind_text(row, 5, kc_reason_name(outcome->reason), -1, SQLITE_STATIC);
@@ -318,19 +393,21 @@ static int insert_request(struct kc_store *store, const struct kc_outcome *outco
   bind_time(row, 7, outcome->first_token_ps);
   sqlite3_bind_int64(row, 8, outcome->end_ps);
   sqlite3_bind_int64(row, 9, outcome->resident_ps);
-  sqlite3_bind_int64(row, 10, request->input_tokens);
-  sqlite3_bind_int64(row, 11, request->max_tokens);
+  sqlite3_bind_int64(row, 10, kept->input_tokens);
+  sqlite3_bind_int64(row, 11, kept->max_tokens);
   sqlite3_bind_int64(row, 12, outcome->output_tokens);
   sqlite3_bind_int64(row, 13, outcome->preemptions);
   return step_and_reset(row);
 }
 
-static int insert_violation(struct kc_store *store, const struct kc_outcome *outcome)
+static int insert_violation(struct kc_store *store, sqlite3_stmt *row,
+                            const struct kc_store_row *kept)
 {
+  const struct kc_outcome *outcome = &kept->outcome;
   KC_ASSERT(outcome->reason == KC_REASON_INTEGRITY);
-  sqlite3_stmt *row = store->insert_violation;
+  KC_ASSERT(store->run_id > 0);
   sqlite3_bind_int64(row, 1, store->run_id);
-  sqlite3_bind_int64(row, 2, (int64_t)store->outcomes);
+  sqlite3_bind_int64(row, 2, (int64_t)kept->sequence);
   sqlite3_bind_int64(row, 3, outcome->request);
   sqlite3_bind_int64(row, 4, outcome->end_ps);
   sqlite3_bind_int64(row, 5, outcome->output_tokens);
@@ -338,35 +415,29 @@ static int insert_violation(struct kc_store *store, const struct kc_outcome *out
   return step_and_reset(row);
 }
 
-static bool row_is_kept(const struct kc_store *store, uint32_t request)
+static int insert_rows(struct kc_store *store)
 {
-  if (KC_FAULT("store_lost_row") && request == 1) return false;
-  if (store->rows == KC_ROWS_SAMPLED) return request % SAMPLE_EVERY == 0;
-  return store->rows == KC_ROWS_ALL;
-}
-
-static enum kc_err on_outcome(void *context, const struct kc_outcome *outcome,
-                              const struct kc_request *request, struct kc_diag *diag)
-{
-  struct kc_store *store = context;
-  KC_ASSERT(store->in_run);
-  KC_ASSERT(outcome->status < KC_STATUSES && outcome->reason < KC_REASONS);
-  int code = SQLITE_OK;
-  if (row_is_kept(store, outcome->request)) code = insert_request(store, outcome, request);
-  if (code == SQLITE_OK && outcome->reason == KC_REASON_INTEGRITY) {
-    code = insert_violation(store, outcome);
+  KC_ASSERT(store->row_count <= store->row_room);
+  sqlite3_stmt *request = NULL, *violation = NULL;
+  int code = sqlite3_prepare_v2(store->db, "INSERT INTO request VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                                -1, &request, NULL);
+  if (code == SQLITE_OK) {
+    code = sqlite3_prepare_v2(store->db, "INSERT INTO violation VALUES (?,?,?,?,?,?)", -1,
+                              &violation, NULL);
   }
-  store->outcomes++;
-  return code == SQLITE_OK ? KC_OK : fail_run(store, code, diag);
+  for (uint64_t i = 0; i < store->row_count && code == SQLITE_OK; i++) {
+    const struct kc_store_row *kept = &store->row[i];
+    if (row_is_kept(store, kept->outcome.request)) code = insert_request(store, request, kept);
+    if (code == SQLITE_OK && kept->outcome.reason == KC_REASON_INTEGRITY) {
+      code = insert_violation(store, violation, kept);
+    }
+  }
+  sqlite3_finalize(request);
+  sqlite3_finalize(violation);
+  return code;
 }
 
-struct kc_recorder kc_store_recorder(struct kc_store *store)
-{
-  KC_ASSERT(store != NULL && store->in_run);
-  return (struct kc_recorder){.context = store, .on_outcome = on_outcome};
-}
-
-/* ---- end ---- */
+/* ---- end: the rest ---- */
 
 static int insert_timeline(struct kc_store *store, const struct kc_metrics *metrics)
 {
@@ -460,35 +531,59 @@ static int insert_host(struct kc_store *store, const struct kc_host_facts *host)
   return code;
 }
 
-static int write_rest(struct kc_store *store, const struct kc_metrics *metrics,
-                      const struct kc_replay_result *result, const char *summary_json,
-                      const struct kc_host_facts *host)
+static int write_all(struct kc_store *store, const struct kc_metrics *metrics,
+                     const struct kc_replay_result *result, const char *summary_json,
+                     const struct kc_host_facts *host)
 {
-  int code = insert_timeline(store, metrics);
+  KC_ASSERT(store->run_id > 0);
+  int code = insert_rows(store);
+  if (code == SQLITE_OK) code = insert_timeline(store, metrics);
   if (code == SQLITE_OK) code = insert_histograms(store, metrics);
   if (code == SQLITE_OK) code = insert_host(store, host);
   struct binder to = {.statement = store->insert_run, .code = code};
+  set_i64(&to, "id", store->run_id);
   if (code == SQLITE_OK) code = bind_result(&to, result, summary_json);
   if (code == SQLITE_OK && !KC_FAULT("store_no_run_row")) code = step_and_reset(store->insert_run);
   if (code == SQLITE_OK) code = sqlite3_exec(store->db, "COMMIT", NULL, NULL, NULL);
   return code;
 }
 
+/* Takes the lock and, with it, the next id. */
+static enum kc_err begin_transaction(struct kc_store *store, struct kc_diag *diag)
+{
+  KC_ASSERT(store->run_id == 0);
+  const char *doing = "storing a run";
+  roll_back(store);
+  KC_TRY(kc_store_exec(store, "BEGIN IMMEDIATE", doing, diag));
+  KC_TRY(kc_store_scalar(store, "PRAGMA page_count", &store->pages_before, doing, diag));
+  KC_TRY(kc_store_scalar(store, "SELECT coalesce(max(id), 0) + 1 FROM run", &store->run_id, doing,
+                         diag));
+  KC_ASSERT(store->run_id > 0);
+  return KC_OK;
+}
+
 enum kc_err kc_store_run_end(struct kc_store *store, const struct kc_metrics *metrics,
                              const struct kc_replay_result *result, const char *summary_json,
-                             const struct kc_host_facts *host, struct kc_diag *diag)
+                             const struct kc_host_facts *host, int64_t *run_id,
+                             struct kc_diag *diag)
 {
   KC_ASSERT(store != NULL && store->in_run);
   KC_ASSERT(summary_json != NULL);
   /* The recorder must have been in the run, from first to last. */
   KC_ASSERT(store->outcomes == result->summary.requests_total);
-  const int code = write_rest(store, metrics, result, summary_json, host);
-  if (code != SQLITE_OK) {
-    const enum kc_err err = fail_run(store, code, diag);
+  kc_store_wait_for(store, store->end_busy_ms);
+  enum kc_err err = begin_transaction(store, diag);
+  if (err == KC_OK) {
+    const int code = write_all(store, metrics, result, summary_json, host);
+    if (code != SQLITE_OK) err = fail_run(store, code, diag);
+  }
+  kc_store_wait_for(store, KC_STORE_BUSY_MS);
+  if (err != KC_OK) {
     kc_store_run_abort(store);
     return err;
   }
   KC_ASSERT(sqlite3_get_autocommit(store->db) != 0);
+  *run_id = store->run_id;
   forget_run(store);
   /* Best effort: the run is safe in the -wal; this only brings it into the main file early. */
   sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);

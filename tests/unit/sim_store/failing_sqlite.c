@@ -1,4 +1,5 @@
-/* A VFS that forwards to the default one and counts writes; a heap that counts requests.
+/* A VFS that forwards to the default one and counts writes and unlocks; a heap that counts
+ * requests.
  *
  *   struct failing_file | the default VFS's own file object, right behind it
  *
@@ -17,7 +18,10 @@ struct failing_file {
 static struct {
   long until;
   bool for_good, happened;
-} writes, memory;
+} writes, memory, unlocks;
+
+static void (*unlock_act)(void *context);
+static void *unlock_context;
 
 static sqlite3_vfs *real_vfs;
 static sqlite3_vfs failing_vfs;
@@ -67,7 +71,9 @@ static int file_lock(sqlite3_file *file, int level)
 }
 static int file_unlock(sqlite3_file *file, int level)
 {
-  return real_of(file)->pMethods->xUnlock(real_of(file), level);
+  const int code = real_of(file)->pMethods->xUnlock(real_of(file), level);
+  if (level == SQLITE_LOCK_NONE && MUST_FAIL(unlocks)) unlock_act(unlock_context);
+  return code;
 }
 static int file_reserved(sqlite3_file *file, int *out)
 {
@@ -160,7 +166,16 @@ void failing_arm_memory(long n, bool for_good)
   memory.happened = false;
 }
 
+void failing_arm_unlock(long n, void (*act)(void *context), void *context)
+{
+  unlocks.until = n;
+  unlocks.for_good = false;
+  unlocks.happened = false;
+  unlock_act = act;
+  unlock_context = context;
+}
+
 bool failing_happened(void)
 {
-  return writes.happened || memory.happened;
+  return writes.happened || memory.happened || unlocks.happened;
 }

@@ -5,6 +5,8 @@
  */
 #include "store_fixture.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,7 +171,8 @@ static void fill_summary(struct toy *toy)
     summary->output_tokens_completed += outcome->output_tokens;
     metrics->e2e[metrics->e2e_count++] = end - outcome->arrival_ps;
     if (outcome->output_tokens < 2) continue;
-    metrics->tpot[metrics->tpot_count++] = (end - first) / (kc_ps)(outcome->output_tokens - 1);
+    const kc_ps gaps = outcome->output_tokens - 1;
+    metrics->tpot[metrics->tpot_count++] = (end - first + gaps / 2) / gaps; /* to the nearest */
   }
   summary->makespan_ps = toy->clock_ps - fixture->requests[0].arrival_ps;
   summary->busy_ps = summary->makespan_ps;
@@ -242,6 +245,79 @@ static void make_metrics(struct fixture *fixture, const struct fixture_plan *pla
       (kc_ps)(plan->requests * plan->interval_us) * KC_PS_PER_US / 600;
 }
 
+/* Appends to the document. */
+static void say(struct fixture *fixture, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void say(struct fixture *fixture, const char *format, ...)
+{
+  const size_t used = strlen(fixture->document);
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = vsnprintf(fixture->document + used, sizeof fixture->document - used, format,
+                               arguments);
+  va_end(arguments);
+  if (length < 0 || (size_t)length >= sizeof fixture->document - used) abort();
+}
+
+static void say_statistic(struct fixture *fixture, const char *key, const struct kc_statistic *s)
+{
+  say(fixture, ",\"%s\":{\"count\":%llu", key, (unsigned long long)s->count);
+  if (s->count > 0) {
+    say(fixture, ",\"mean\":%.15g,\"p50\":%.15g,\"p90\":%.15g,\"p95\":%.15g,\"p99\":%.15g,"
+        "\"min\":%.15g,\"max\":%.15g", (double)s->mean_ps / 1e9, (double)s->p50_ps / 1e9,
+        (double)s->p90_ps / 1e9, (double)s->p95_ps / 1e9, (double)s->p99_ps / 1e9,
+        (double)s->min_ps / 1e9, (double)s->max_ps / 1e9);
+  }
+  say(fixture, "}");
+}
+
+static void say_count(struct fixture *fixture, const char *key, uint64_t value)
+{
+  say(fixture, ",\"%s\":%llu", key, (unsigned long long)value);
+}
+
+/* The keys of the document that the store knows columns for, and one that it does not. */
+static void fill_document(struct fixture *fixture)
+{
+  const struct kc_summary *s = &fixture->result.summary;
+  const struct kc_run_header *h = &fixture->header;
+  say(fixture, "{\"schema\":1,\"policy\":\"toy\",\"oom\":null,\"version\":\"%s\"", h->version);
+  say(fixture, ",\"model\":\"%s\",\"gpu\":\"%s\"", h->model, h->gpu);
+  say(fixture, ",\"scenario_sha256\":\"%s\"", h->scenario_sha256);
+  say(fixture, ",\"trace\":{\"sha256\":\"%s\"},\"seed\":%llu", h->trace_sha256,
+      (unsigned long long)h->seed);
+  say(fixture, ",\"result_sha256\":\"%s\"", s->result_sha256);
+  say_count(fixture, "requests_total", s->requests_total);
+  say_count(fixture, "requests_completed", s->requests_by_status[KC_STATUS_COMPLETED]);
+  say_count(fixture, "requests_rejected", s->requests_by_status[KC_STATUS_REJECTED]);
+  say_count(fixture, "requests_failed", s->requests_by_status[KC_STATUS_FAILED]);
+  say_count(fixture, "requests_cancelled", s->requests_by_status[KC_STATUS_CANCELLED]);
+  say_count(fixture, "requests_timed_out", s->requests_by_status[KC_STATUS_TIMED_OUT]);
+  say_count(fixture, "input_tokens", s->input_tokens);
+  say_count(fixture, "output_tokens", s->output_tokens);
+  say_count(fixture, "output_clipped_requests", s->tokens_clipped_requests);
+  say_statistic(fixture, "ttft_ms", &s->ttft);
+  say_statistic(fixture, "tpot_ms", &s->tpot);
+  say_statistic(fixture, "itl_ms", &s->itl);
+  say_statistic(fixture, "e2e_ms", &s->e2e);
+  say(fixture, ",\"makespan_s\":%.15g", (double)s->makespan_ps / 1e12);
+  say(fixture, ",\"busy_s\":%.15g", (double)s->busy_ps / 1e12);
+  say(fixture, ",\"output_tok_s\":%.15g", (double)s->output_tok_s_micro / 1e6);
+  say_count(fixture, "steps", s->steps);
+  say_count(fixture, "preemptions", s->preemptions);
+  say_count(fixture, "max_running", s->max_running);
+  say_count(fixture, "max_waiting", s->max_waiting);
+  say_count(fixture, "kv_peak_tokens", s->kv_peak_tokens);
+  say_count(fixture, "kv_peak_pages", s->kv_peak_pages);
+  say_count(fixture, "page_size", h->page_size);
+  say_count(fixture, "pages", h->pages);
+  say_count(fixture, "kv_bytes_per_token", h->kv_token_bytes);
+  say_count(fixture, "weights_per_gpu_bytes", h->weights_bytes);
+  say_count(fixture, "kv_budget_bytes", h->kv_budget_bytes);
+  say(fixture, "}");
+}
+
 void fixture_make(struct fixture *fixture, const struct fixture_plan *plan)
 {
   memset(fixture, 0, sizeof *fixture);
@@ -260,6 +336,7 @@ void fixture_make(struct fixture *fixture, const struct fixture_plan *plan)
   fill_summary(&toy);
   fill_statistics(fixture);
   fill_hash(fixture);
+  fill_document(fixture);
   free(toy.slot);
   free(toy.produced);
   free(toy.first_token_ps);
@@ -273,20 +350,35 @@ void fixture_free(struct fixture *fixture)
   free(fixture->outcomes);
 }
 
-enum kc_err fixture_store(struct kc_store *store, const struct fixture *fixture, int64_t *run_id,
-                          struct kc_diag *diag)
+enum kc_err fixture_tell(struct kc_store *store, const struct fixture *fixture,
+                         struct kc_diag *diag)
 {
-  enum kc_err err = kc_store_run_begin(store, &fixture->header, run_id, diag);
-  if (err != KC_OK) return err;
   const struct kc_recorder recorder = kc_store_recorder(store);
+  enum kc_err err = KC_OK;
   for (uint32_t i = 0; i < fixture->count && err == KC_OK; i++) {
     const struct kc_outcome *outcome = &fixture->outcomes[i];
     err = recorder.on_outcome(recorder.context, outcome, &fixture->requests[outcome->request],
                               diag);
   }
+  return err;
+}
+
+enum kc_err fixture_end(struct kc_store *store, const struct fixture *fixture, int64_t *run_id,
+                        struct kc_diag *diag)
+{
+  return kc_store_run_end(store, fixture->metrics, &fixture->result, fixture->document,
+                          &fixture->host, run_id, diag);
+}
+
+enum kc_err fixture_store(struct kc_store *store, const struct fixture *fixture, int64_t *run_id,
+                          struct kc_diag *diag)
+{
+  enum kc_err err = kc_store_run_begin(store, &fixture->header, diag);
+  if (err != KC_OK) return err;
+  err = fixture_tell(store, fixture, diag);
   if (err != KC_OK) {
     kc_store_run_abort(store);
     return err;
   }
-  return kc_store_run_end(store, fixture->metrics, &fixture->result, "{}", &fixture->host, diag);
+  return fixture_end(store, fixture, run_id, diag);
 }

@@ -14,6 +14,7 @@ struct fixture {
   struct kc_replay_result result;
   struct kc_run_header header;
   struct kc_host_facts host;
+  char document[8192];         /* what `run --json` would print of it */
 };
 
 struct fixture_plan {
@@ -29,6 +30,13 @@ struct fixture_plan {
 /* Everything in `fixture` is released by fixture_free. Aborts when memory is short. */
 void fixture_make(struct fixture *fixture, const struct fixture_plan *plan);
 void fixture_free(struct fixture *fixture);
+
+/* Tells a run that has begun every outcome, in order. */
+enum kc_err fixture_tell(struct kc_store *store, const struct fixture *fixture,
+                         struct kc_diag *diag);
+/* end, with the fixture's books. */
+enum kc_err fixture_end(struct kc_store *store, const struct fixture *fixture, int64_t *run_id,
+                        struct kc_diag *diag);
 
 /* begin, every outcome, end. On failure the run is aborted. */
 enum kc_err fixture_store(struct kc_store *store, const struct fixture *fixture, int64_t *run_id,

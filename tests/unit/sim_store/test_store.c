@@ -185,9 +185,8 @@ static void test_abort_leaves_nothing(void **state)
   struct kc_store *store = open_store(place->path);
   struct fixture fixture;
   struct kc_diag diag;
-  int64_t run_id;
   fixture_make(&fixture, &small);
-  assert_int_equal(kc_store_run_begin(store, &fixture.header, &run_id, &diag), KC_OK);
+  assert_int_equal(kc_store_run_begin(store, &fixture.header, &diag), KC_OK);
   const struct kc_recorder recorder = kc_store_recorder(store);
   for (int i = 0; i < 100; i++) {
     const struct kc_outcome *outcome = &fixture.outcomes[i];
@@ -197,7 +196,7 @@ static void test_abort_leaves_nothing(void **state)
   kc_store_run_abort(store);
   assert_int_equal(scalar(store, "SELECT count(*) FROM request"), 0);
   /* Closing with a run open is an abort too. */
-  assert_int_equal(kc_store_run_begin(store, &fixture.header, &run_id, &diag), KC_OK);
+  assert_int_equal(kc_store_run_begin(store, &fixture.header, &diag), KC_OK);
   kc_store_close(store);
   store = open_store(place->path);
   assert_int_equal(scalar(store, "SELECT count(*) FROM run"), 0);
@@ -224,7 +223,7 @@ static void test_verify_catches_changes(void **state)
     const char *change, *expected;
   } cases[] = {
     {"UPDATE request SET end_ps = end_ps + 1 WHERE sequence = 5", "result_sha256"},
-    {"UPDATE request SET first_token_ps = NULL WHERE sequence = 3", "result_sha256"},
+    {"UPDATE request SET first_token_ps = NULL WHERE sequence = 3", "value that no run stores"},
     {"UPDATE request SET request = 1 - request WHERE request IN (0, 1)", "result_sha256"},
     {"UPDATE request SET sequence = sequence + 1000", NULL}, /* same order, same hash */
     {"UPDATE request SET preemptions = 1 WHERE sequence = 0", "result_sha256"},
@@ -247,6 +246,16 @@ static void test_verify_catches_changes(void **state)
      "result_sha256"},
     {"UPDATE run SET id = 2", "belong to no run"},
     {"DELETE FROM run", "belong to no run"},
+    {"UPDATE request SET input_tokens = input_tokens + 1 WHERE sequence = 0", "input tokens"},
+    {"UPDATE request SET arrival_ps = arrival_ps + 1000000 WHERE sequence = 9", "rows of run"},
+    {"UPDATE request SET arrival_ps = end_ps + 1 WHERE sequence = 9", "value that no run stores"},
+    {"UPDATE histogram SET high_ps = low_ps WHERE metric = 'e2e'", "e2e histogram of run 1"},
+    {"UPDATE histogram SET count = 9223372036854775807 WHERE metric = 'itl'", "verifying"},
+    {"UPDATE run SET rows_kept = 'none'", "210 request rows and its row says 0"},
+    {"UPDATE run SET summary_json = '{}'", "has schema nothing"},
+    {"UPDATE run SET summary_json = 'none'", "not a JSON document"},
+    {"UPDATE run SET summary_json = json_set(summary_json, '$.ttft_ms.p95', 1.5)", "ttft_ms.p95"},
+    {"UPDATE run SET summary_json = json_remove(summary_json, '$.steps')", "nothing for steps"},
   };
   struct place *place = *state;
   struct kc_store *store = open_store(place->path);
@@ -273,6 +282,104 @@ static void test_verify_catches_changes(void **state)
   kc_store_close(store);
 }
 
+/* Columns that nothing else states: a change of theirs stays unseen. */
+static bool is_unguarded(const char *column, enum kc_request_rows rows)
+{
+  static const char *const free_columns[] = {"id", "name", "memory_bytes", "other_bytes",
+                                             "reserve_bytes", "scenario_text", "summary_json",
+                                             "rows_kept"};
+  for (size_t i = 0; i < sizeof free_columns / sizeof free_columns[0]; i++) {
+    if (strcmp(column, free_columns[i]) == 0) return true;
+  }
+  return rows != KC_ROWS_ALL && strstr(column, "_tokens_completed") != NULL;
+}
+
+/* Adds 1 to each column of the run row in turn, or a letter to text. */
+static void change_each_column(struct kc_store *store, enum kc_request_rows rows)
+{
+  sqlite3_stmt *column = NULL;
+  struct kc_diag diag;
+  int changed = 0;
+  assert_int_equal(kc_store_prepare(store, "SELECT name, type FROM pragma_table_info('run')",
+                                    &column, "", &diag), KC_OK);
+  while (sqlite3_step(column) == SQLITE_ROW) {
+    const char *name = kc_store_text(column, 0);
+    char change[160];
+    struct kc_diag_list problems;
+    if (is_unguarded(name, rows)) continue;
+    const bool is_text = strcmp(kc_store_text(column, 1), "TEXT") == 0;
+    if (strcmp(name, "result_sha256") == 0) {
+      snprintf(change, sizeof change, "UPDATE run SET %s = 'x' || substr(%s, 2)", name, name);
+    } else if (is_text) {
+      snprintf(change, sizeof change, "UPDATE run SET %s = %s || '1'", name, name);
+    } else {
+      snprintf(change, sizeof change, "UPDATE run SET %s = coalesce(%s, 0) + 1", name, name);
+    }
+    sqlite3_exec(store->db, "PRAGMA ignore_check_constraints = ON; SAVEPOINT before", NULL, NULL,
+                 NULL);
+    if (sqlite3_exec(store->db, change, NULL, NULL, NULL) != SQLITE_OK) fail_msg("%s", change);
+    sqlite3_exec(store->db, "PRAGMA ignore_check_constraints = OFF", NULL, NULL, NULL);
+    if (kc_store_verify(store, &problems) == KC_OK) fail_msg("not noticed: %s", change);
+    sqlite3_exec(store->db, "ROLLBACK TO before; RELEASE before", NULL, NULL, NULL);
+    changed++;
+  }
+  sqlite3_finalize(column);
+  assert_true(changed > 60);
+}
+
+static void test_verify_catches_each_column(void **state)
+{
+  static const enum kc_request_rows kinds[] = {KC_ROWS_ALL, KC_ROWS_SAMPLED, KC_ROWS_NONE};
+  struct place *place = *state;
+  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    struct fixture_plan plan = small;
+    char path[128];
+    plan.rows = kinds[i];
+    snprintf(path, sizeof path, "%s%d", place->path, (int)i);
+    struct kc_store *store = open_store(path);
+    store_plan(store, &plan);
+    expect_intact(store);
+    change_each_column(store, kinds[i]);
+    expect_intact(store);
+    kc_store_close(store);
+  }
+}
+
+/* ---- text that is none ---- */
+
+static enum kc_err take_name(void *context, const struct kc_run_brief *run)
+{
+  snprintf(context, 64, "%s|%s", run->name, run->gpu);
+  return KC_OK;
+}
+
+static char *read_text(const char *path);
+
+/* Broken UTF-8 and control characters, given by a caller and found in a file. */
+static void test_broken_text(void **state)
+{
+  struct place *place = *state;
+  struct kc_store *store = open_store(place->path);
+  struct fixture_plan plan = small;
+  struct kc_diag diag;
+  char found[64], path[128];
+  plan.name = "cut \xc2\xb7 kv=\xe2\x82";
+  store_plan(store, &plan);
+  assert_int_equal(scalar(store, "SELECT name = 'cut \xc2\xb7 kv=' || '?' || '?' FROM run"), 1);
+  sqlite3_exec(store->db, "UPDATE run SET name = CAST(x'41ff421b' AS TEXT),"
+               " gpu = CAST(x'e28263' AS TEXT)", NULL, NULL, NULL);
+  assert_int_equal(kc_store_each_run(store, take_name, found, &diag), KC_OK);
+  assert_string_equal(found, "A?B?|?" "?c");
+  snprintf(path, sizeof path, "%s/out.csv", place->folder);
+  assert_int_equal(kc_store_exec(store, "CREATE TEMP VIEW named AS SELECT name, 'a' || char(10)"
+                                 " || 'b' AS two FROM run", "", &diag), KC_OK);
+  assert_int_equal(kc_store_export_csv(store, "named", path, NULL, &diag), KC_OK);
+  char *text = read_text(path);
+  assert_string_equal(text, "name,two\nA?B?,\"a\nb\"\n");
+  free(text);
+  kc_store_close(store);
+}
+
 #ifdef KC_FAULTS
 /* Faults inside the store itself: each must be caught by what comes after it. */
 static void test_faults_are_caught(void **state)
@@ -288,6 +395,10 @@ static void test_faults_are_caught(void **state)
   assert_int_equal(fixture_store(store, &fixture, &run_id, &diag), KC_ERR_STORE);
   assert_non_null(strstr(diag.text, "FOREIGN KEY"));
   assert_int_equal(scalar(store, "SELECT count(*) FROM request"), 0);
+  setenv("KVCAP_FAULT", "store_no_memory", 1);
+  assert_int_equal(fixture_store(store, &fixture, &run_id, &diag), KC_ERR_MEMORY);
+  assert_non_null(strstr(diag.text, "--rows sampled"));
+  assert_int_equal(scalar(store, "SELECT count(*) FROM run"), 0);
   setenv("KVCAP_FAULT", "store_lost_row", 1);
   assert_int_equal(fixture_store(store, &fixture, &run_id, &diag), KC_OK);
   unsetenv("KVCAP_FAULT");
@@ -421,6 +532,8 @@ int main(void)
     cmocka_unit_test_setup_teardown(test_abort_leaves_nothing, make_place, remove_place),
     cmocka_unit_test_setup_teardown(test_run_without_row_is_refused, make_place, remove_place),
     cmocka_unit_test_setup_teardown(test_verify_catches_changes, make_place, remove_place),
+    cmocka_unit_test_setup_teardown(test_verify_catches_each_column, make_place, remove_place),
+    cmocka_unit_test_setup_teardown(test_broken_text, make_place, remove_place),
 #ifdef KC_FAULTS
     cmocka_unit_test_setup_teardown(test_faults_are_caught, make_place, remove_place),
 #endif

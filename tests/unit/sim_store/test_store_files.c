@@ -37,6 +37,7 @@ static int make_place(void **state)
   snprintf(place->other, sizeof place->other, "%s/other.db", place->folder);
   failing_arm_writes(0, false);
   failing_arm_memory(0, false);
+  failing_arm_unlock(0, NULL, NULL);
   *state = place;
   return 0;
 }
@@ -292,26 +293,109 @@ static void test_read_only(void **state)
 
 /* ---- company ---- */
 
+/* A lock at the begin is no obstacle; one that outlasts the patience at the end is. */
 static void test_locked(void **state)
 {
   struct place *place = *state;
   struct fixture fixture;
   struct kc_diag diag = {0};
-  struct kc_store *first = NULL;
+  struct kc_store *store = NULL;
+  sqlite3 *holder = NULL;
   int64_t run_id;
   fixture_make(&fixture, &small);
   make_database(place->path, 1);
-  assert_int_equal(kc_store_open(&first, place->path, &diag), KC_OK);
-  assert_int_equal(kc_store_run_begin(first, &fixture.header, &run_id, &diag), KC_OK);
-  expect_failure(store_one(place->path, &fixture, &diag), &diag, KC_ERR_STORE,
-                 "held the database for more than 5 s");
-  /* Readers are not held up and see whole runs only. */
-  assert_int_equal(count_intact(place->path), 1);
-  kc_store_run_abort(first);
-  assert_int_equal(store_one(place->path, &fixture, &diag), KC_OK);
-  kc_store_close(first);
+  assert_int_equal(sqlite3_open(place->path, &holder), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(holder, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+  assert_int_equal(kc_store_open(&store, place->path, &diag), KC_OK);
+  assert_int_equal(store->end_busy_ms, 15000);
+  store->end_busy_ms = 2000;
+  expect_failure(fixture_store(store, &fixture, &run_id, &diag), &diag, KC_ERR_STORE,
+                 "held the database for more than 2 s");
+  assert_int_equal(count_intact(place->path), 1); /* readers are not held up */
+  assert_int_equal(kc_store_run_begin(store, &fixture.header, &diag), KC_OK);
+  assert_int_equal(sqlite3_exec(holder, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+  sqlite3_close(holder);
+  assert_int_equal(fixture_tell(store, &fixture, &diag), KC_OK);
+  assert_int_equal(fixture_end(store, &fixture, &run_id, &diag), KC_OK);
+  assert_int_equal(run_id, 2);
+  kc_store_close(store);
   assert_int_equal(count_intact(place->path), 2);
   fixture_free(&fixture);
+}
+
+/* Two runs that go on at the same time on one file, interleaved: the first to end is the first. */
+static void test_side_by_side(void **state)
+{
+  struct place *place = *state;
+  struct fixture fixture;
+  struct kc_diag diag = {0};
+  struct kc_store *one = NULL, *two = NULL;
+  int64_t id_one = 0, id_two = 0;
+  fixture_make(&fixture, &small);
+  assert_int_equal(kc_store_open(&one, place->path, &diag), KC_OK);
+  assert_int_equal(kc_store_open(&two, place->path, &diag), KC_OK);
+  assert_int_equal(kc_store_run_begin(one, &fixture.header, &diag), KC_OK);
+  if (kc_store_run_begin(two, &fixture.header, &diag) != KC_OK) fail_msg("%s", diag.text);
+  assert_int_equal(fixture_tell(one, &fixture, &diag), KC_OK);
+  assert_int_equal(fixture_tell(two, &fixture, &diag), KC_OK);
+  assert_int_equal(fixture_end(two, &fixture, &id_two, &diag), KC_OK);
+  assert_int_equal(fixture_end(one, &fixture, &id_one, &diag), KC_OK);
+  assert_int_equal(id_two, 1);
+  assert_int_equal(id_one, 2);
+  kc_store_close(one);
+  kc_store_close(two);
+  assert_int_equal(count_intact(place->path), 2);
+  fixture_free(&fixture);
+}
+
+struct intruder {
+  const char *path;
+  const struct fixture *fixture; /* NULL: only opens */
+  enum kc_err err;
+  struct kc_diag diag;
+};
+
+static void intrude(void *context)
+{
+  struct intruder *intruder = context;
+  struct kc_store *store = NULL;
+  if (intruder->fixture != NULL) {
+    intruder->err = store_one(intruder->path, intruder->fixture, &intruder->diag);
+  } else {
+    intruder->err = kc_store_open(&store, intruder->path, &intruder->diag);
+    kc_store_close(store);
+  }
+}
+
+/* Somebody else opens the same new file, or stores a run in it, at each instant at which we hold no
+ * lock while we do so: both must succeed. */
+static void race_on_new_file(struct place *place, bool stores)
+{
+  struct fixture fixture;
+  long n = 1;
+  fixture_make(&fixture, &small);
+  for (bool happened = true; happened; n++) {
+    struct intruder intruder = {.path = place->path, .fixture = stores ? &fixture : NULL};
+    struct kc_diag diag = {0};
+    char command[128];
+    snprintf(command, sizeof command, "rm -f '%s'*", place->path);
+    assert_int_equal(system(command), 0);
+    failing_arm_unlock(n, intrude, &intruder);
+    const enum kc_err err = store_one(place->path, &fixture, &diag);
+    happened = failing_happened();
+    failing_arm_unlock(0, NULL, NULL);
+    if (err != KC_OK) fail_msg("unlock %ld: %s", n, diag.text);
+    if (intruder.err != KC_OK) fail_msg("unlock %ld, intruder: %s", n, intruder.diag.text);
+    assert_int_equal(count_intact(place->path), stores && happened ? 2 : 1);
+  }
+  assert_true(n > 4);
+  fixture_free(&fixture);
+}
+
+static void test_race_on_new_file(void **state)
+{
+  race_on_new_file(*state, false);
+  race_on_new_file(*state, true);
 }
 
 static void copy_file(const char *from, const char *to)
@@ -338,7 +422,7 @@ static void test_missing_wal(void **state)
   assert_int_equal(kc_store_open_read(&empty, place->other, &diag), KC_OK); /* schema is there */
   kc_store_close(empty);
   assert_int_equal(fixture_store(store, &fixture, &run_id, &diag), KC_OK);
-  assert_int_equal(kc_store_run_begin(store, &fixture.header, &run_id, &diag), KC_OK);
+  assert_int_equal(kc_store_run_begin(store, &fixture.header, &diag), KC_OK);
   assert_int_equal(access(wal, F_OK), 0);
   copy_file(place->path, place->other);
   assert_int_equal(count_intact(place->other), 1);
@@ -485,6 +569,8 @@ int main(void)
     cmocka_unit_test_setup_teardown(test_odd_names, make_place, remove_place),
     cmocka_unit_test_setup_teardown(test_read_only, make_place, remove_place),
     cmocka_unit_test_setup_teardown(test_locked, make_place, remove_place),
+    cmocka_unit_test_setup_teardown(test_side_by_side, make_place, remove_place),
+    cmocka_unit_test_setup_teardown(test_race_on_new_file, make_place, remove_place),
     cmocka_unit_test_setup_teardown(test_missing_wal, make_place, remove_place),
     cmocka_unit_test_setup_teardown(test_full_at_every_page, make_place, remove_place),
     cmocka_unit_test_setup_teardown(test_full_at_every_write_once, make_place, remove_place),
