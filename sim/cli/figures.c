@@ -21,6 +21,7 @@
 #include "engine/base/check.h"
 #include "engine/base/file.h"
 #include "sim/cli/cli.h"
+#include "sim/scenario/scenario.h"
 
 /* ---- paths ---- */
 
@@ -44,11 +45,13 @@ enum kc_err kc_figures_join(char out[KC_FIGURE_PATH_BYTES], const char *folder, 
   return join(out, folder, name, suffix) ? KC_OK : fail_long(folder, diag);
 }
 
-/* The first of $KVCAP_DATA, the share folder and the source tree that has reports/sql/views.sql. */
+/* The first of $KVCAP_DATA, the share folders and the source tree that has the views. */
 enum kc_err kc_figures_find(struct kc_figures *figures, struct kc_diag *diag)
 {
   const char *data = getenv("KVCAP_DATA");
-  const char *const root[] = {data != NULL && data[0] != '\0' ? data : NULL, KVCAP_SHARE_DIR,
+  char share[KC_DIAG_PATH_BYTES];
+  const char *const root[] = {data != NULL && data[0] != '\0' ? data : NULL,
+                              kc_data_share(share) ? share : NULL, KVCAP_SHARE_DIR,
                               KVCAP_SOURCE_DIR};
   for (size_t i = 0; i < sizeof root / sizeof root[0]; i++) {
     char views[KC_FIGURE_PATH_BYTES];
