@@ -16,7 +16,7 @@ set -u
 kvcap="${KVCAP:?path of the program}"
 seed="${1:-1}"
 kills="${KILLS:-50}"
-life_wanted_us=800000 # of one run
+life_wanted_us=700000 # of one run
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 database="$scratch/runs.db"

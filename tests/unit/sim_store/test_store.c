@@ -252,6 +252,17 @@ static void test_verify_catches_changes(void **state)
     {"UPDATE histogram SET high_ps = low_ps WHERE metric = 'e2e'", "e2e histogram of run 1"},
     {"UPDATE histogram SET count = 9223372036854775807 WHERE metric = 'itl'", "verifying"},
     {"UPDATE run SET rows_kept = 'none'", "210 request rows and its row says 0"},
+    /* Changed in the document as well: only what they are made of still tells. */
+    {"UPDATE run SET output_tok_s_micro = 5000000,"
+     " summary_json = json_set(summary_json, '$.output_tok_s', 5.0)", "output_tok_s_micro, which"},
+    {"UPDATE run SET ttft_p95_ps = 5000000000,"
+     " summary_json = json_set(summary_json, '$.ttft_ms.p95', 5.0)", "ttft histogram contradicts"},
+    {"UPDATE run SET e2e_mean_ps = 5000000000,"
+     " summary_json = json_set(summary_json, '$.e2e_ms.mean', 5.0)", "e2e histogram contradicts"},
+    {"UPDATE run SET tpot_max_ps = 5000000000000,"
+     " summary_json = json_set(summary_json, '$.tpot_ms.max', 5000.0)", "tpot histogram contra"},
+    {"UPDATE run SET itl_p50_ps = itl_p50_ps + 1, summary_json = json_set(summary_json,"
+     " '$.itl_ms.p50', (itl_p50_ps + 1) / 1e9)", "itl histogram contradicts"},
     {"UPDATE run SET summary_json = '{}'", "has schema nothing"},
     {"UPDATE run SET summary_json = 'none'", "not a JSON document"},
     {"UPDATE run SET summary_json = json_set(summary_json, '$.ttft_ms.p95', 1.5)", "ttft_ms.p95"},
