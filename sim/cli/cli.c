@@ -97,15 +97,17 @@ int kc_cli_fail_list(const struct kc_diag_list *problems)
   return kc_err_exit_status(problems->items[0].code);
 }
 
+enum { NOTE_BYTES = 4096 };
+
 void kc_cli_note(const char *format, ...)
 {
   KC_ASSERT(format != NULL);
+  char text[NOTE_BYTES]; /* one write, so that lines of runs side by side do not mix */
   va_list arguments;
   va_start(arguments, format);
-  fputs("kvcap: note: ", stderr);
-  vfprintf(stderr, format, arguments);
-  fputc('\n', stderr);
+  vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
+  fprintf(stderr, "kvcap: note: %s\n", text);
 }
 
 static int fail_memory(void)

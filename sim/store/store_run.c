@@ -8,8 +8,8 @@
  *            row, COMMIT; the deferred foreign keys are checked there, so a commit without the run
  *            row is refused by the database itself
  *
- * The lock is held for the writing alone (two to three seconds for a million rows), not for the run: runs
- * side by side on one file wait for each other's writing only.
+ * The lock is held for the writing alone (two to three seconds for a million rows), not for the
+ * run: runs side by side on one file wait for each other's writing only.
  *
  * A killed process leaves an uncommitted transaction in the -wal, which the next reader ignores.
  * After the commit the -wal is copied into the main file as far as readers allow.

@@ -217,74 +217,75 @@ static void test_run_without_row_is_refused(void **state)
 }
 
 /* Every change below is one that somebody could make with an SQLite shell; verify must list it. */
+static const struct {
+  const char *change, *expected;
+} changes[] = {
+  {"UPDATE request SET end_ps = end_ps + 1 WHERE sequence = 5", "result_sha256"},
+  {"UPDATE request SET first_token_ps = NULL WHERE sequence = 3", "value that no run stores"},
+  {"UPDATE request SET request = 1 - request WHERE request IN (0, 1)", "result_sha256"},
+  {"UPDATE request SET sequence = sequence + 1000", NULL}, /* same order, same hash */
+  {"UPDATE request SET preemptions = 1 WHERE sequence = 0", "result_sha256"},
+  {"UPDATE request SET status = 'cancelled' WHERE sequence = 0", "cancelled requests"},
+  {"UPDATE request SET status = 'gone' WHERE sequence = 0", "completed requests"},
+  {"UPDATE request SET reason = 'because' WHERE sequence = 0", "value that no run stores"},
+  {"UPDATE request SET end_ps = -5 WHERE sequence = 0", "value that no run stores"},
+  {"UPDATE request SET output_tokens = 4294967297 WHERE sequence = 0", "output tokens"},
+  {"DELETE FROM request WHERE sequence = 209", "209 request rows"},
+  {"INSERT INTO request SELECT run_id, 999, request, status, reason, arrival_ps, first_token_ps,"
+   " end_ps, resident_ps, input_tokens, max_tokens, output_tokens, preemptions FROM request"
+   " WHERE sequence = 4", "211 request rows"},
+  {"UPDATE histogram SET count = count + 1 WHERE metric = 'itl' AND low_ps ="
+   " (SELECT max(low_ps) FROM histogram WHERE metric = 'itl')", "gaps in the ITL histogram"},
+  {"UPDATE histogram SET low_ps = low_ps * 2 WHERE metric = 'itl' AND low_ps ="
+   " (SELECT max(low_ps) FROM histogram WHERE metric = 'itl')", "result_sha256"},
+  {"DELETE FROM histogram WHERE metric = 'ttft'", "TTFT histogram"},
+  {"UPDATE run SET kv_peak_tokens = kv_peak_tokens + 1", "result_sha256"},
+  {"UPDATE run SET result_sha256 = replace(result_sha256, substr(result_sha256, 1, 1), 'x')",
+   "result_sha256"},
+  {"UPDATE run SET id = 2", "belong to no run"},
+  {"DELETE FROM run", "belong to no run"},
+  {"UPDATE request SET input_tokens = input_tokens + 1 WHERE sequence = 0", "input tokens"},
+  {"UPDATE request SET arrival_ps = arrival_ps + 1000000 WHERE sequence = 9", "rows of run"},
+  {"UPDATE request SET arrival_ps = end_ps + 1 WHERE sequence = 9", "value that no run stores"},
+  {"UPDATE histogram SET high_ps = low_ps WHERE metric = 'e2e'", "e2e histogram of run 1"},
+  {"UPDATE histogram SET count = 9223372036854775807 WHERE metric = 'itl'", "verifying"},
+  {"UPDATE run SET rows_kept = 'none'", "210 request rows and its row says 0"},
+  /* Changed in the document as well: only what they are made of still tells. */
+  {"UPDATE run SET output_tok_s_micro = 5000000,"
+   " summary_json = json_set(summary_json, '$.output_tok_s', 5.0)", "output_tok_s_micro, which"},
+  {"UPDATE run SET ttft_p95_ps = 5000000000,"
+   " summary_json = json_set(summary_json, '$.ttft_ms.p95', 5.0)", "ttft histogram contradicts"},
+  {"UPDATE run SET e2e_mean_ps = 5000000000,"
+   " summary_json = json_set(summary_json, '$.e2e_ms.mean', 5.0)", "e2e histogram contradicts"},
+  {"UPDATE run SET tpot_max_ps = 5000000000000,"
+   " summary_json = json_set(summary_json, '$.tpot_ms.max', 5000.0)", "tpot histogram contra"},
+  {"UPDATE run SET itl_p50_ps = itl_p50_ps + 1, summary_json = json_set(summary_json,"
+   " '$.itl_ms.p50', (itl_p50_ps + 1) / 1e9)", "itl histogram contradicts"},
+  {"UPDATE run SET summary_json = '{}'", "has schema nothing"},
+  {"UPDATE run SET summary_json = 'none'", "not a JSON document"},
+  {"UPDATE run SET summary_json = json_set(summary_json, '$.ttft_ms.p95', 1.5)", "ttft_ms.p95"},
+  {"UPDATE run SET summary_json = json_remove(summary_json, '$.steps')", "nothing for steps"},
+};
+
 static void test_verify_catches_changes(void **state)
 {
-  static const struct {
-    const char *change, *expected;
-  } cases[] = {
-    {"UPDATE request SET end_ps = end_ps + 1 WHERE sequence = 5", "result_sha256"},
-    {"UPDATE request SET first_token_ps = NULL WHERE sequence = 3", "value that no run stores"},
-    {"UPDATE request SET request = 1 - request WHERE request IN (0, 1)", "result_sha256"},
-    {"UPDATE request SET sequence = sequence + 1000", NULL}, /* same order, same hash */
-    {"UPDATE request SET preemptions = 1 WHERE sequence = 0", "result_sha256"},
-    {"UPDATE request SET status = 'cancelled' WHERE sequence = 0", "cancelled requests"},
-    {"UPDATE request SET status = 'gone' WHERE sequence = 0", "completed requests"},
-    {"UPDATE request SET reason = 'because' WHERE sequence = 0", "value that no run stores"},
-    {"UPDATE request SET end_ps = -5 WHERE sequence = 0", "value that no run stores"},
-    {"UPDATE request SET output_tokens = 4294967297 WHERE sequence = 0", "output tokens"},
-    {"DELETE FROM request WHERE sequence = 209", "209 request rows"},
-    {"INSERT INTO request SELECT run_id, 999, request, status, reason, arrival_ps, first_token_ps,"
-     " end_ps, resident_ps, input_tokens, max_tokens, output_tokens, preemptions FROM request"
-     " WHERE sequence = 4", "211 request rows"},
-    {"UPDATE histogram SET count = count + 1 WHERE metric = 'itl' AND low_ps ="
-     " (SELECT max(low_ps) FROM histogram WHERE metric = 'itl')", "gaps in the ITL histogram"},
-    {"UPDATE histogram SET low_ps = low_ps * 2 WHERE metric = 'itl' AND low_ps ="
-     " (SELECT max(low_ps) FROM histogram WHERE metric = 'itl')", "result_sha256"},
-    {"DELETE FROM histogram WHERE metric = 'ttft'", "TTFT histogram"},
-    {"UPDATE run SET kv_peak_tokens = kv_peak_tokens + 1", "result_sha256"},
-    {"UPDATE run SET result_sha256 = replace(result_sha256, substr(result_sha256, 1, 1), 'x')",
-     "result_sha256"},
-    {"UPDATE run SET id = 2", "belong to no run"},
-    {"DELETE FROM run", "belong to no run"},
-    {"UPDATE request SET input_tokens = input_tokens + 1 WHERE sequence = 0", "input tokens"},
-    {"UPDATE request SET arrival_ps = arrival_ps + 1000000 WHERE sequence = 9", "rows of run"},
-    {"UPDATE request SET arrival_ps = end_ps + 1 WHERE sequence = 9", "value that no run stores"},
-    {"UPDATE histogram SET high_ps = low_ps WHERE metric = 'e2e'", "e2e histogram of run 1"},
-    {"UPDATE histogram SET count = 9223372036854775807 WHERE metric = 'itl'", "verifying"},
-    {"UPDATE run SET rows_kept = 'none'", "210 request rows and its row says 0"},
-    /* Changed in the document as well: only what they are made of still tells. */
-    {"UPDATE run SET output_tok_s_micro = 5000000,"
-     " summary_json = json_set(summary_json, '$.output_tok_s', 5.0)", "output_tok_s_micro, which"},
-    {"UPDATE run SET ttft_p95_ps = 5000000000,"
-     " summary_json = json_set(summary_json, '$.ttft_ms.p95', 5.0)", "ttft histogram contradicts"},
-    {"UPDATE run SET e2e_mean_ps = 5000000000,"
-     " summary_json = json_set(summary_json, '$.e2e_ms.mean', 5.0)", "e2e histogram contradicts"},
-    {"UPDATE run SET tpot_max_ps = 5000000000000,"
-     " summary_json = json_set(summary_json, '$.tpot_ms.max', 5000.0)", "tpot histogram contra"},
-    {"UPDATE run SET itl_p50_ps = itl_p50_ps + 1, summary_json = json_set(summary_json,"
-     " '$.itl_ms.p50', (itl_p50_ps + 1) / 1e9)", "itl histogram contradicts"},
-    {"UPDATE run SET summary_json = '{}'", "has schema nothing"},
-    {"UPDATE run SET summary_json = 'none'", "not a JSON document"},
-    {"UPDATE run SET summary_json = json_set(summary_json, '$.ttft_ms.p95', 1.5)", "ttft_ms.p95"},
-    {"UPDATE run SET summary_json = json_remove(summary_json, '$.steps')", "nothing for steps"},
-  };
   struct place *place = *state;
   struct kc_store *store = open_store(place->path);
   store_plan(store, &small);
   sqlite3_exec(store->db, "PRAGMA foreign_keys = OFF", NULL, NULL, NULL);
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+  for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
     struct kc_diag_list problems;
-    bool found = cases[i].expected == NULL;
+    bool found = changes[i].expected == NULL;
     sqlite3_exec(store->db, "SAVEPOINT before", NULL, NULL, NULL);
-    if (sqlite3_exec(store->db, cases[i].change, NULL, NULL, NULL) != SQLITE_OK) {
-      fail_msg("%s: %s", cases[i].change, sqlite3_errmsg(store->db));
+    if (sqlite3_exec(store->db, changes[i].change, NULL, NULL, NULL) != SQLITE_OK) {
+      fail_msg("%s: %s", changes[i].change, sqlite3_errmsg(store->db));
     }
     const enum kc_err err = kc_store_verify(store, &problems);
     for (uint32_t p = 0; p < problems.count && p < KC_DIAG_LIST_MAX && !found; p++) {
-      found = strstr(problems.items[p].text, cases[i].expected) != NULL;
+      found = strstr(problems.items[p].text, changes[i].expected) != NULL;
     }
-    if (!found || (err == KC_OK) != (cases[i].expected == NULL)) {
-      fail_msg("%s: %u problems, first: %s", cases[i].change, problems.count,
+    if (!found || (err == KC_OK) != (changes[i].expected == NULL)) {
+      fail_msg("%s: %u problems, first: %s", changes[i].change, problems.count,
                problems.count > 0 ? problems.items[0].text : "none");
     }
     sqlite3_exec(store->db, "ROLLBACK TO before; RELEASE before", NULL, NULL, NULL);
