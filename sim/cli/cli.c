@@ -110,6 +110,19 @@ void kc_cli_note(const char *format, ...)
   fprintf(stderr, "kvcap: note: %s\n", text);
 }
 
+json_t *kc_cli_json_string(const char *text)
+{
+  KC_ASSERT(text != NULL);
+  json_t *const plain = json_string(text);
+  if (plain != NULL) return plain;
+  char *const clean = strdup(text);
+  if (clean == NULL) return NULL;
+  kc_text_clean(clean);
+  json_t *const cleaned = json_string(clean);
+  free(clean);
+  return cleaned;
+}
+
 static int fail_memory(void)
 {
   struct kc_diag diag;

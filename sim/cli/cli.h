@@ -91,6 +91,10 @@ void kc_cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *kc_cli_json_text(const json_t *root);
 int kc_cli_print_json(const json_t *root);
 
+/* A JSON string (a new reference, NULL when memory ran out) of a text of unknown origin, such as a
+ * path: JSON knows text only, so bytes that are not UTF-8 and control characters become '?'. */
+json_t *kc_cli_json_string(const char *text);
+
 /* Flushes stdout at the end. A reader that went away (broken pipe) is not an error: `status` comes
  * back. A full disk is: 4, with a line on stderr. */
 int kc_cli_finish(int status);

@@ -231,7 +231,8 @@ static enum kc_err convert_loaded(struct kc_trace *trace, const struct convert_a
   }
   if (arguments->json) {
     const int status = kc_cli_trace_print(json_pack(
-        "{s:i, s:s, s:I, s:o, s:o, s:o}", "schema", CONVERT_SCHEMA, "path", out, "rows",
+        "{s:i, s:o, s:I, s:o, s:o, s:o}", "schema", CONVERT_SCHEMA, "path",
+        kc_cli_json_string(out), "rows",
         (json_int_t)trace->count, "notes", notes, "changes", changes_json(change), "lost",
         losses_json(lost)));
     return status == 0 ? KC_OK : kc_fail(diag, KC_ERR_MEMORY, "the host ran out of memory");
@@ -253,6 +254,7 @@ static int convert(const struct convert_arguments *arguments, const char *const 
     return kc_cli_fail(&diag);
   }
   enum kc_err err = read_transform(arguments, &transform, &diag);
+  if (err == KC_OK) err = kc_cli_trace_output_check(out, path, count - 1, &diag);
   if (err == KC_OK) err = kc_cli_trace_load(&trace, &arguments->input, path, count - 1, &diag);
   if (err != KC_OK) return kc_cli_fail(&diag);
   err = convert_loaded(&trace, arguments, &transform, out, &diag);

@@ -89,8 +89,9 @@ static json_t *place_json(uint64_t place)
 
 static json_t *finding_json(const struct kc_lint_finding *finding)
 {
-  return json_pack("{s:s, s:s, s:s, s:I, s:o, s:o, s:s, s:s}", "key", finding->key, "path",
-                   finding->path, "severity", kc_lint_severity_name(finding->severity), "count",
+  return json_pack("{s:s, s:o, s:s, s:I, s:o, s:o, s:s, s:s}", "key", finding->key, "path",
+                   kc_cli_json_string(finding->path), "severity",
+                   kc_lint_severity_name(finding->severity), "count",
                    (json_int_t)finding->count, "line", place_json(finding->line), "row",
                    place_json(finding->row), "what", finding->what, "consequence",
                    finding->consequence);
@@ -106,7 +107,8 @@ static int print_json(const struct kc_lint *lint, const char *path)
     }
   }
   return kc_cli_trace_print(json_pack(
-      "{s:i, s:s, s:I, s:I, s:I, s:o}", "schema", LINT_SCHEMA, "path", path, "errors",
+      "{s:i, s:o, s:I, s:I, s:I, s:o}", "schema", LINT_SCHEMA, "path",
+      kc_cli_json_string(path), "errors",
       (json_int_t)kc_lint_count(lint, KC_LINT_ERROR), "warnings",
       (json_int_t)kc_lint_count(lint, KC_LINT_WARNING), "notes",
       (json_int_t)kc_lint_count(lint, KC_LINT_NOTE), "findings", list));

@@ -456,8 +456,9 @@ static int tell(const struct kc_trace *trace, const struct synth_arguments *a, c
     return 0;
   }
   return kc_cli_trace_print(json_pack(
-      "{s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "schema", SYNTH_SCHEMA, "path", out, "rows",
-      (json_int_t)trace->count, "span_ps", (json_int_t)trace->span_ps, "input_tokens",
+      "{s:i, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "schema", SYNTH_SCHEMA, "path",
+      kc_cli_json_string(out), "rows", (json_int_t)trace->count, "span_ps",
+      (json_int_t)trace->span_ps, "input_tokens",
       (json_int_t)trace->input_tokens, "output_tokens", (json_int_t)trace->output_tokens,
       "sessions", (json_int_t)trace->session_count, "prefix_ids",
       (json_int_t)trace->block_distinct, "seed", (json_int_t)a->seed));
@@ -487,7 +488,12 @@ int kc_cmd_trace_synth(int argc, char **argv)
             "file");
     return kc_cli_fail(&diag);
   }
-  if (make(&arguments, &trace, &diag) != KC_OK) return kc_cli_fail(&diag);
+  const char *const sources[] = {arguments.like, arguments.pool, arguments.lengths,
+                                 arguments.lengths_like};
+  if (kc_cli_trace_output_check(out, sources, sizeof sources / sizeof sources[0], &diag) != KC_OK ||
+      make(&arguments, &trace, &diag) != KC_OK) {
+    return kc_cli_fail(&diag);
+  }
   const enum kc_err err =
       kc_cli_trace_write(&trace, (enum kc_export_format)arguments.to, out, &diag);
   const int told = err == KC_OK ? tell(&trace, &arguments, out) : kc_cli_fail(&diag);

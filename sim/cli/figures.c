@@ -161,25 +161,13 @@ static enum kc_err fail_gnuplot(const struct kc_figures *figures, const char *fi
 
 /* ---- files ---- */
 
-/* JSON knows no bytes, only text: a path that is not UTF-8 is listed with '?' in it. */
-static json_t *json_path(const char *path)
-{
-  KC_ASSERT(path[0] != '\0');
-  json_t *text = json_string(path);
-  if (text != NULL) return text;
-  char clean[KC_FIGURE_PATH_BYTES];
-  snprintf(clean, sizeof clean, "%s", path);
-  kc_text_clean(clean);
-  return json_string(clean);
-}
-
 void kc_figures_announce(struct kc_figures *figures, const char *path)
 {
   if (strncmp(path, "./", 2) == 0) path += 2;
   if (figures->files == NULL) {
     printf("%s\n", path);
   } else {
-    json_array_append_new(figures->files, json_path(path));
+    json_array_append_new(figures->files, kc_cli_json_string(path));
   }
 }
 

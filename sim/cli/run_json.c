@@ -1,7 +1,6 @@
 /* The JSON document of `kvcap run`: schema 1. Times in milliseconds, exact to a picosecond; null
  * where a figure does not exist (no request, no price) or is not known. */
-#include <stdio.h>
-
+#include "sim/cli/cli.h"
 #include "sim/cli/run_output.h"
 
 enum { RUN_SCHEMA = 1 };
@@ -9,15 +8,6 @@ enum { RUN_SCHEMA = 1 };
 static json_t *milliseconds(kc_ps ps)
 {
   return json_real((double)ps / (double)KC_PS_PER_MS);
-}
-
-/* JSON knows text only: bytes of a name that are not UTF-8 become '?'. */
-static json_t *clean_string(const char *text)
-{
-  char clean[KC_DIAG_TEXT_BYTES];
-  snprintf(clean, sizeof clean, "%s", text);
-  kc_text_clean(clean);
-  return json_string(clean);
 }
 
 static json_t *count(uint64_t value)
@@ -219,7 +209,7 @@ static void add_identity(json_t *root, const struct kc_run *run)
   const struct kc_pool_spec *pool = &scenario->pool[0];
   json_object_set_new(root, "schema", json_integer(RUN_SCHEMA));
   json_object_set_new(root, "version", json_string(KVCAP_VERSION));
-  json_object_set_new(root, "name", clean_string(scenario->name));
+  json_object_set_new(root, "name", kc_cli_json_string(scenario->name));
   json_object_set_new(root, "scenario_sha256", json_string(scenario->sha256));
   json_object_set_new(root, "model", json_string(scenario->model.name));
   json_object_set_new(root, "gpu", json_string(pool->gpu.name));

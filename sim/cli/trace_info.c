@@ -203,8 +203,9 @@ json_t *kc_cli_trace_info_json(const struct kc_trace *trace, const struct kc_tra
 {
   KC_ASSERT(trace->count > 0);
   KC_ASSERT(stats->rows == trace->count);
-  return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:o, "
-                   "s:o}", "path", trace->path, "format", trace->format, "sha256", trace->sha256,
+  return json_pack("{s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:o, "
+                   "s:o}", "path", kc_cli_json_string(trace->path), "format", trace->format,
+                   "sha256", trace->sha256,
                    "time_unit", kc_time_unit_name(trace->time_unit), "bytes",
                    (json_int_t)trace->bytes, "files", (json_int_t)trace->file_count, "rows",
                    (json_int_t)trace->count, "arrivals", arrivals_json(stats), "input_tokens",

@@ -14,4 +14,8 @@ enum kc_err kc_cli_trace_write(const struct kc_trace *trace, enum kc_export_form
 enum kc_err kc_cli_trace_put(const struct kc_trace *trace, enum kc_export_format format,
                              const char *path, struct kc_diag *diag);
 
+/* Refuses (KC_ERR_USAGE) an output that is one of the inputs, or lies in a folder that is one. */
+enum kc_err kc_cli_trace_output_check(const char *out, const char *const *input, size_t count,
+                                      struct kc_diag *diag);
+
 #endif

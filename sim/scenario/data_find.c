@@ -259,6 +259,10 @@ enum kc_err kc_trace_find(const char *name, const char *beside, char out[KC_DIAG
 {
   KC_ASSERT(name != NULL);
   KC_ASSERT(out != NULL);
+  if (strcmp(name, "-") == 0) { /* standard input */
+    memcpy(out, "-", sizeof "-");
+    return KC_OK;
+  }
   if (find_path(name, beside, kc_trace_exists, out)) return KC_OK;
   if (name[0] == '/') {
     return kc_fail(diag, KC_ERR_FILE, "trace \"%s\" is not there", name);

@@ -64,7 +64,8 @@ static enum kc_err add_path(struct kc_trace_files *files, const char *folder, co
   char *const path = malloc(room);
   if (path == NULL) return kc_fail(diag, KC_ERR_MEMORY, "out of memory: the files of a folder");
   (void)snprintf(path, room, "%s%s%s", folder, slash ? "" : "/", name);
-  if (kc_trace_is_folder(path)) {
+  struct stat status; /* a pipe in a folder would wait for a writer for ever */
+  if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) {
     files->skipped++;
     free(path);
     return KC_OK;

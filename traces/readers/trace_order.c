@@ -506,7 +506,9 @@ enum kc_err kc_trace_finish(struct kc_trace_builder *builder)
   KC_TRY(number_kinds(builder));
   KC_TRY(number_blocks(builder, sorted));
   if (trace->note[KC_NOTE_NO_ARRIVALS] > 0) trace->note[KC_NOTE_TIES] = 0;
-  trace->note[KC_NOTE_SHIFTED] = builder->base.seconds != 0 || earliest != 0;
+  /* The earliest arrival as the file states it: its base and what it is away from that. */
+  trace->note[KC_NOTE_SHIFTED] =
+      (kc_i128)builder->base.seconds * KC_PS_PER_S + builder->base.fraction_ps + earliest != 0;
   if (earliest != 0) {
     for (uint64_t i = 0; i < trace->count; i++) trace->row[i].arrival_ps -= earliest;
   }

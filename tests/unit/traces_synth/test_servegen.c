@@ -31,7 +31,7 @@ static enum kc_err read_text(struct kc_client *client, bool windows, const char 
 }
 
 /* Rows as published: long fractions, idle windows with an empty family; CR LF, no final newline. */
-static void test_windows(void **state)
+static void pitfall_43_windows(void **state)
 {
   struct kc_client client = {0};
   struct kc_diag diag;
@@ -51,7 +51,7 @@ static void test_windows(void **state)
 
 /* Distributions as Python dict literals in strings; windows out of order; {} windows; float keys
  * and names that are not lengths. */
-static void test_lengths(void **state)
+static void pitfall_43_dictionaries_in_strings(void **state)
 {
   struct kc_client client = {0};
   struct kc_diag diag;
@@ -138,7 +138,7 @@ static void clear(const char *folder, const char *const *name, size_t count)
 }
 
 /* Two clients with lengths, one without a dataset; the second is silent in its first window. */
-static void test_pool(void **state)
+static void pitfall_43_pool_with_missing_files(void **state)
 {
   static const char *const names[] = {"chunk-0-trace.csv", "chunk-0-dataset.json",
                                       "chunk-10-trace.csv", "chunk-10-dataset.json",
@@ -214,8 +214,11 @@ static void test_public_pool(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_windows), cmocka_unit_test(test_lengths), cmocka_unit_test(test_errors),
-    cmocka_unit_test(test_pool),    cmocka_unit_test(test_public_pool),
+      cmocka_unit_test(pitfall_43_windows),
+      cmocka_unit_test(pitfall_43_dictionaries_in_strings),
+      cmocka_unit_test(test_errors),
+      cmocka_unit_test(pitfall_43_pool_with_missing_files),
+      cmocka_unit_test(test_public_pool),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,7 +133,8 @@ static void filters_drop_what_is_marked(void **state)
   kc_trace_free(&trace);
 }
 
-static void skip_then_limit(void **state)
+/* The head of a trace may be a ramp-up that is like nothing that follows: it can be skipped. */
+static void pitfall_21_the_head_can_be_skipped(void **state)
 {
   (void)state;
   struct kc_trace trace;
@@ -149,6 +150,26 @@ static void skip_then_limit(void **state)
   assert_int_equal(trace.row[1].input_tokens, 300);
   assert_int_equal(change[KC_CHANGE_SKIP_DROPPED], 1);
   assert_int_equal(change[KC_CHANGE_LIMIT_DROPPED], 3);
+  kc_trace_free(&trace);
+}
+
+/* Asking for more requests than there are rows: the trace ends, it neither starts again nor
+ * repeats, and nothing counts as dropped. */
+static void pitfall_28_more_requests_than_rows_stop(void **state)
+{
+  (void)state;
+  struct kc_trace trace;
+  struct kc_transform transform;
+  uint64_t change[KC_CHANGES];
+  make_sample(&trace);
+  const uint64_t rows = trace.count;
+  const uint64_t input_tokens = trace.input_tokens;
+  kc_transform_default(&transform);
+  transform.limit_rows = 10 * rows;
+  transform_ok(&trace, &transform, change);
+  assert_int_equal(trace.count, rows);
+  assert_int_equal(trace.input_tokens, input_tokens);
+  assert_int_equal(change[KC_CHANGE_LIMIT_DROPPED], 0);
   kc_trace_free(&trace);
 }
 
@@ -429,7 +450,8 @@ int main(void)
       cmocka_unit_test(window_cuts_and_shifts),
       cmocka_unit_test(dropped_rows_pass_their_waits_on),
       cmocka_unit_test(filters_drop_what_is_marked),
-      cmocka_unit_test(skip_then_limit),
+      cmocka_unit_test(pitfall_21_the_head_can_be_skipped),
+      cmocka_unit_test(pitfall_28_more_requests_than_rows_stop),
       cmocka_unit_test(nothing_left_is_an_error),
       cmocka_unit_test(senseless_transforms_are_refused),
       cmocka_unit_test(shards_are_disjoint_and_whole),
