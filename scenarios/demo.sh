@@ -84,3 +84,4 @@ answer() {
 gain="$(jq --slurp '(.[1].output_tok_s / .[0].output_tok_s - 1) * 100 | round' \
   "$out/kimi-bf16-64.json" "$out/kimi-fp8-e4m3-64.json")"
 echo "With BF16 KV $(answer bf16); with FP8 KV $(answer fp8-e4m3), $gain % more."
+echo "(Memory is derived to the byte; step times come from plain efficiencies, not measured.)"
