@@ -4,7 +4,7 @@
  * the caller owns; a function writes it once, where the fault was seen, and callers forward it
  * untouched. Nothing below sim/cli prints, exits or aborts on input.
  *
- * Some checkers must report every problem of a file, not the first (style: all errors at once).
+ * Some checkers must report every problem of a file, not the first.
  * They take a `struct kc_diag_list` instead.
  */
 #ifndef KC_ENGINE_BASE_DIAG_H
@@ -63,7 +63,7 @@ enum kc_err kc_fail_at(struct kc_diag *diag, enum kc_err code, const char *path,
  * including the terminator; returns the length written. */
 size_t kc_diag_print(const struct kc_diag *diag, char *out, size_t size);
 
-/* Exit status of the program for a code: 0 2 3 4 5 6 7 8 130 (design section 10). */
+/* Exit status of the program for a code: 0 2 3 4 5 6 7 8 130 (README, "Exit status"). */
 int kc_err_exit_status(enum kc_err code);
 
 /* Stable short name, for JSON and tests: "input", "tag_stale", ... Never NULL. */

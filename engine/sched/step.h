@@ -1,4 +1,4 @@
-/* The step contract between scheduler and executor (design section 2, contract 3).
+/* The step contract between scheduler and executor.
  *
  * A step is a batch delta plus aggregates. A predicted executor reads the aggregates; a real one
  * applies the delta to its slot-indexed tables. Neither side knows the other: the scheduler never

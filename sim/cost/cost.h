@@ -1,4 +1,4 @@
-/* Step time from hardware, precision and batch (design section 6).
+/* Step time from hardware, precision and batch.
  *
  * For each operation of each layer
  *

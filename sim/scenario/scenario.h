@@ -1,4 +1,4 @@
-/* A scenario: the whole question in one YAML file (design section 8), resolved to plain structs.
+/* A scenario: the whole question in one YAML file, resolved to plain structs.
  *
  *   file --node.h--> tree --set overrides--> option tables --> struct kc_scenario (names resolved,
  *   defaults filled, everything validated at once)

@@ -1,4 +1,4 @@
-/* Results in SQLite: one of the recorder's sinks (design section 9).
+/* Results in SQLite: one of the recorder's sinks.
  *
  * STRICT tables, WAL, synchronous=FULL, foreign_keys=ON, application_id "kvcp", user_version = the
  * number of migrations applied. A newer file is refused.
