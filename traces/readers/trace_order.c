@@ -143,17 +143,25 @@ static uint32_t kept_row(struct kc_trace_store *store, uint32_t handle)
   return end == KC_TRACE_NONE ? KC_TRACE_NONE : end - (uint32_t)dropped_below(store, end);
 }
 
+static enum kc_err fail_handle(struct kc_trace_builder *builder, uint32_t handle)
+{
+  return kc_fail_at(builder->diag, KC_ERR_INPUT, builder->path, 0, 0,
+                    "a row waits for row %u, but the last row is %llu (the first is 0)", handle,
+                    (unsigned long long)(builder->rows_seen - 1));
+}
+
 static enum kc_err resolve_handles(struct kc_trace_builder *builder)
 {
   struct kc_trace *const trace = builder->trace;
+  for (uint64_t i = 0; i < builder->store->dropped_count; i++) { /* others may be led on by them */
+    const uint32_t handle = builder->store->dropped[i].after;
+    const bool absent = handle != KC_TRACE_NONE && handle >= builder->rows_seen;
+    if (absent) return fail_handle(builder, handle);
+  }
   for (uint64_t i = 0; i < trace->count; i++) {
     uint32_t *const after = &trace->column.after[i];
     if (*after >= KC_AFTER_ROW_PREVIOUS) continue;
-    if (*after >= builder->rows_seen) {
-      return kc_fail_at(builder->diag, KC_ERR_INPUT, builder->path, 0, 0,
-                        "a row waits for row %u, but the last row is %llu (the first is 0)", *after,
-                        (unsigned long long)(builder->rows_seen - 1));
-    }
+    if (*after >= builder->rows_seen) return fail_handle(builder, *after);
     if (builder->store->dropped_count > 0) *after = kept_row(builder->store, *after);
     if (*after != KC_TRACE_NONE) KC_ASSERT(*after < trace->count);
   }
