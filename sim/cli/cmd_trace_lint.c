@@ -123,6 +123,7 @@ int kc_cmd_trace_lint(int argc, char **argv)
   const char *path = NULL;
   const int status = kc_cli_arguments(&lint_usage, &arguments, argc, argv, &path, NULL);
   if (status >= 0) return status;
+  arguments.input.lines = true;
   if (examine(&arguments, path, &lint, &diag) != KC_OK) return kc_cli_fail(&diag);
   int printed = 0;
   if (arguments.json) {
