@@ -180,12 +180,19 @@ static enum kc_err feed_windows(struct kc_trace_builder *builder, struct kc_gzip
   return KC_OK;
 }
 
+/* Rows that make no sense may come of damaged data, which only their end tells. */
 static enum kc_err feed_gzip(struct kc_trace_builder *builder, const char *data, size_t bytes)
 {
   struct kc_gzip gzip;
+  struct kc_diag damage;
   KC_TRY(kc_gzip_init(&gzip, data, bytes, builder->diag));
   kc_trace_note_count(builder, KC_NOTE_GZIP, 1); /* before its first line */
   const enum kc_err result = feed_windows(builder, &gzip);
+  const bool refused = result == KC_ERR_INPUT || result == KC_ERR_LIMIT;
+  if (refused &&
+      kc_gzip_check_rest(&gzip, KC_TRACE_BYTES_MAX, builder->path, &damage) == KC_ERR_INPUT) {
+    if (builder->diag != NULL) *builder->diag = damage;
+  }
   kc_gzip_deinit(&gzip);
   return result;
 }

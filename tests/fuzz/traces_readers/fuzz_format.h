@@ -44,6 +44,16 @@ static inline const char *fuzz_only_format(void)
   return fuzz_count.format;
 }
 
+/* A trace that was read with its lines has one for every row. */
+static inline void fuzz_check_lines(const struct kc_trace *trace, bool asked)
+{
+  KC_ASSERT((trace->column.line != NULL) == asked);
+  for (uint64_t i = 0; i < trace->count && asked; i++) {
+    const struct kc_trace_place place = kc_trace_row_place(trace, i);
+    KC_ASSERT(place.line >= 1 && place.file == 0);
+  }
+}
+
 /* After each input. */
 static inline void fuzz_add_input(bool accepted)
 {

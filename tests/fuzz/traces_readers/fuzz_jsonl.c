@@ -112,6 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   for (int way = 0; way < 2; way++) {
     draw_options(&options, way == 0 || size == 0 ? 0 : data[size - 1]);
     if (only != NULL) options.format = only;
+    options.lines = way == 1;
     const enum kc_err result =
         kc_trace_parse(&trace, "fuzz", (const char *)data, size, &options, &diag);
     if (result != KC_OK) {
@@ -120,6 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
       continue;
     }
     check_trace(&trace);
+    fuzz_check_lines(&trace, options.lines);
     check_round_trip(&trace);
     kc_trace_free(&trace);
     accepted = true;

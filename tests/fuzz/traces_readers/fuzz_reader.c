@@ -136,6 +136,7 @@ static bool parse_one(const uint8_t *data, size_t size, const struct kc_trace_op
       kc_trace_parse(&trace, "fuzz", (const char *)data, size, options, &diag);
   if (result == KC_OK) {
     check_trace(&trace);
+    fuzz_check_lines(&trace, options->lines);
     check_round_trip(&trace);
     kc_trace_free(&trace);
     return true;
@@ -156,6 +157,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   options.zero_output = KC_ZERO_OUTPUT_FLOOR;
   bool accepted = parse_one(data, size, &options);
   options.zero_output = KC_ZERO_OUTPUT_DROP;
+  options.lines = true;
   if (only == NULL) options.format = formats[size % (sizeof formats / sizeof formats[0])];
   accepted |= parse_one(data, size, &options);
   fuzz_add_input(accepted);

@@ -58,11 +58,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct kc_trace trace;
     struct kc_diag diag;
     options.zero_output = (enum kc_zero_output)policy;
+    options.lines = policy == KC_ZERO_OUTPUT_FLOOR;
     options.format = only != NULL ? only : formats[policy];
     const enum kc_err result =
         kc_trace_parse(&trace, "fuzz", (const char *)data, size, &options, &diag);
     if (result == KC_OK) {
       check_trace(&trace);
+      fuzz_check_lines(&trace, options.lines);
       options.format = NULL;
       check_round_trip(&trace, &options);
       kc_trace_free(&trace);
