@@ -159,6 +159,7 @@ struct kc_trace {
   uint32_t kind_count;
   char (*kind_name)[32];     /* heap */
   uint32_t file_count;       /* files read (a folder or shards are many) */
+  bool adds_past;            /* the file counts new tokens only; the reader added what was kept */
   enum kc_time_unit time_unit; /* of the bare numbers read; KC_UNIT_FORMAT: dates, or no times */
   char ignored_columns[KC_TRACE_IGNORED_BYTES]; /* their names, "a, b"; "..." when cut */
   uint64_t note[KC_NOTES];

@@ -76,12 +76,15 @@ static double percent(uint64_t part, uint64_t whole)
   return whole == 0 ? 0 : 100.0 * (double)part / (double)whole;
 }
 
-static void print_sessions(const struct kc_trace_stats *stats)
+static void print_sessions(const struct kc_trace *trace, const struct kc_trace_stats *stats)
 {
   if (stats->sessions == 0) {
     printf("  sessions   none\n");
   } else {
     printf("  sessions   %u with %" PRIu64 " rows\n", stats->sessions, stats->session_rows);
+    printf("  prompts    %s\n", trace->adds_past ? "of new tokens in the file; the kept context is "
+                                                  "added here"
+                                                : "whole in the file; nothing is added");
   }
   if (stats->closed_rows > 0) {
     printf("  closed     %.1f %% of rows wait for another one to end\n",
@@ -133,7 +136,7 @@ void kc_cli_trace_info_print(const struct kc_trace *trace, const struct kc_trace
   if (trace->file_count > 1) printf("  files      %u\n", trace->file_count);
   printf("  rows       %s\n", grouped(trace->count, rows));
   print_arrivals(trace, stats);
-  print_sessions(stats);
+  print_sessions(trace, stats);
   print_reuse(trace, stats);
   print_table(stats);
   printf("  correlation of input and output: Pearson %.3f, Spearman %.3f\n",
@@ -203,9 +206,10 @@ json_t *kc_cli_trace_info_json(const struct kc_trace *trace, const struct kc_tra
 {
   KC_ASSERT(trace->count > 0);
   KC_ASSERT(stats->rows == trace->count);
-  return json_pack("{s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:o, "
-                   "s:o}", "path", kc_cli_json_string(trace->path), "format", trace->format,
-                   "sha256", trace->sha256,
+  return json_pack("{s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:f, s:o, "
+                   "s:o, s:o}", "path", kc_cli_json_string(trace->path), "format", trace->format,
+                   "sha256", trace->sha256, "prompts",
+                   trace->adds_past ? "incremental" : "whole",
                    "time_unit", kc_time_unit_name(trace->time_unit), "bytes",
                    (json_int_t)trace->bytes, "files", (json_int_t)trace->file_count, "rows",
                    (json_int_t)trace->count, "arrivals", arrivals_json(stats), "input_tokens",

@@ -303,6 +303,7 @@ enum kc_err kc_trace_begin_format(struct kc_trace_builder *builder,
   KC_TRY(check_options(builder, reader));
   builder->reader = reader;
   trace->format_at = kc_trace_here(builder);
+  trace->adds_past = reader->adds_past;
   builder->required = required_columns(reader);
   builder->unit = options->time_unit != KC_UNIT_FORMAT ? options->time_unit : reader->unit;
   trace->time_unit = builder->unit;

@@ -106,6 +106,7 @@ struct kc_trace_reader {
   uint32_t column_count;
   bool lengths_only;   /* parse_row sets arrival, input and output, always, and nothing else */
   bool prefix_ids;
+  bool adds_past;      /* prompts are incremental in the file: the reader adds the kept context */
   bool local_ids;      /* equal ids of two files are different blocks */
   bool local_sessions; /* equal sessions of two files are different sessions */
   enum kc_time_unit unit;   /* of bare numbers in the ARRIVAL and WAIT roles */

@@ -352,6 +352,12 @@ static void lint_sessions(const struct kc_trace *trace, const struct kc_trace_st
             stats->wait_ms.max / 1000);
     at_row(trace, finding, longest_wait(trace));
   }
+  if (trace->adds_past) {
+    at_format(trace, add(lint, "incremental_prompts", KC_LINT_NOTE, stats->rows,
+                         "a reader that takes them for whole prompts loses most of the input; one "
+                         "that adds earlier turns to whole prompts counts them twice",
+                         "inputs count a turn's new tokens only; the kept context is added here"));
+  }
   if (stats->compacted_rows > 0) {
     struct kc_lint_finding *const finding =
         add(lint, "compacted", KC_LINT_NOTE, stats->compacted_rows,

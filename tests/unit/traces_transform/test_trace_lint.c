@@ -122,6 +122,11 @@ static void long_wait(struct kc_trace *trace)
   make_links(trace, after, wait);
 }
 
+static void new_tokens_only(struct kc_trace *trace)
+{
+  trace->adds_past = true;
+}
+
 static void marked(struct kc_trace *trace)
 {
   static uint8_t flags[ROWS];
@@ -164,6 +169,7 @@ static void each_finding(void **state)
       {"open_loop_sessions", KC_LINT_WARNING, turns_by_the_clock, ROWS, 0},
       {"long_waits", KC_LINT_NOTE, long_wait, 1, 8},
       {"compacted", KC_LINT_NOTE, marked, 1, 6},
+      {"incremental_prompts", KC_LINT_NOTE, new_tokens_only, ROWS, 0},
       {"subagents", KC_LINT_NOTE, marked, 1, 7},
   };
   struct kc_trace trace;
