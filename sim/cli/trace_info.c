@@ -7,6 +7,7 @@
 #include "engine/base/check.h"
 #include "engine/base/number.h"
 #include "sim/cli/cmd_trace.h"
+#include "traces/transform/unit_doubt.h"
 
 /* ---- for people ---- */
 
@@ -54,6 +55,16 @@ static void print_table(const struct kc_trace_stats *stats)
   if (stats->closed_rows > 0) print_lengths("wait ms", &stats->wait_ms);
 }
 
+/* A rate that nobody serves is mostly a unit that nobody meant. */
+static void print_doubt(const struct kc_trace *trace, const struct kc_trace_stats *stats)
+{
+  struct kc_unit_doubt doubt;
+  kc_trace_doubt_unit(trace, stats, &doubt);
+  if (doubt.reason == KC_UNIT_FITS) return;
+  printf("  unit       doubtful: --time-unit %s would give %.3f requests/s (kvcap trace lint)\n",
+         kc_time_unit_name(doubt.better), (double)doubt.better_rate_micro / 1e6);
+}
+
 static void print_arrivals(const struct kc_trace *trace, const struct kc_trace_stats *stats)
 {
   printf("  span       ");
@@ -69,6 +80,7 @@ static void print_arrivals(const struct kc_trace *trace, const struct kc_trace_s
          (double)stats->rate_micro / 1e6, (double)stats->peak_10s_rows / 10,
          (double)stats->fixed_10s_rows / 10, (double)stats->gap_mean_ps / (double)KC_PS_PER_S,
          (double)stats->gap_max_ps / (double)KC_PS_PER_S, (double)stats->gap_cv_ppm / 1e6);
+  print_doubt(trace, stats);
 }
 
 static double percent(uint64_t part, uint64_t whole)
