@@ -4,7 +4,7 @@
 # without asserts, clang, fuzzers.
 # Together with tests/run.sh at most 35 minutes on 2 cores.
 #
-#   tests/ci.sh          KVCAP_FUZZ_RUNS sets the inputs of each fuzzer (100000)
+#   tests/ci.sh          KVCAP_FUZZ_RUNS sets the inputs of each fuzzer and trace format (100000)
 set -eu
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -31,16 +31,23 @@ test_build fuzz --label-regex 'unit|fuzz' --label-exclude 'ci|soak'
 shopt -s nullglob
 fuzzers=(build/fuzz/tests/fuzz_*)
 [ "${#fuzzers[@]}" -gt 0 ] || { echo "no fuzzers were built"; exit 1; }
-for fuzzer in "${fuzzers[@]}"; do
-  name="$(basename "$fuzzer")"
-  say "fuzz: $name"
-  mkdir -p "build/fuzz/found/$name"
+run_fuzzer() { # NAME [FORMAT]: of a target that covers several trace formats, one of them
+  local name="$1" log="$1${2:+-$2}"
+  say "fuzz: $log"
+  mkdir -p "build/fuzz/found/$log"
   # A number of inputs and not a time, so that the same tree gives the same result.
-  "$fuzzer" -seed=1 -max_len=4096 -runs="${KVCAP_FUZZ_RUNS:-100000}" -timeout=20 \
-    -print_final_stats=1 -artifact_prefix="build/fuzz/$name-" \
-    "build/fuzz/found/$name" "tests/fuzz/corpus/${name#fuzz_}" >"build/fuzz/$name.log" 2>&1 ||
-    { tail -n 60 "build/fuzz/$name.log"; exit 1; }
-  grep -E 'number_of_executed_units|average_exec_per_sec' "build/fuzz/$name.log"
+  env ${2:+KVCAP_FUZZ_FORMAT="$2"} "build/fuzz/tests/$name" -seed=1 -max_len=4096 \
+    -runs="${KVCAP_FUZZ_RUNS:-100000}" -timeout=20 -print_final_stats=1 \
+    -artifact_prefix="build/fuzz/$log-" "build/fuzz/found/$log" \
+    "tests/fuzz/corpus/${name#fuzz_}" >"build/fuzz/$log.log" 2>&1 ||
+    { tail -n 60 "build/fuzz/$log.log"; exit 1; }
+  grep -E 'number_of_executed_units|average_exec_per_sec| inputs, ' "build/fuzz/$log.log"
+}
+for fuzzer in "${fuzzers[@]}"; do run_fuzzer "$(basename "$fuzzer")"; done
+for format in azure vidur; do run_fuzzer fuzz_trace "$format"; done
+for format in mooncake bailian servegen kvcap-trace; do run_fuzzer fuzz_jsonl "$format"; done
+for format in burstgpt tracelab tracelab-rounds weka llmservingsim benchlog bench-result; do
+  run_fuzzer fuzz_reader "$format"
 done
 
 say "all tests passed"

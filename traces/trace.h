@@ -47,6 +47,15 @@ struct kc_trace_columns {
   uint32_t *block_count;
   uint32_t *kind;        /* dense number of the model, type or log; trace->kind_name */
   uint8_t *flags;
+  uint32_t *line;        /* 1-based, of the row's file (inflated); 0 = not known. Only when the
+                            options ask for lines, and NULL for traces that were made */
+  uint32_t *file;        /* with `line`: the file's number; NULL = all are of file 0 */
+};
+
+/* Where something stands in the files of a trace. */
+struct kc_trace_place {
+  uint32_t file; /* for kc_trace_file_name */
+  uint32_t line; /* 1-based; 0 = not known, or beyond 4,294,967,295 */
 };
 
 /* How a format's prefix ids end: CEIL lists the partial last block (it can be reused only by an
@@ -87,6 +96,8 @@ enum kc_trace_note {
   KC_NOTE_MISSING_ARRIVALS,   /* rows without a time in a format that has them; they follow their
                                  session's previous turn */
   KC_NOTE_NULL_CELLS,         /* JSON nulls, taken as absent */
+  KC_NOTE_OWN_PARENT,         /* chats that name themselves as their parent; taken as first ones */
+  KC_NOTE_REPEATED_CHATS,     /* rows with the chat of an earlier row; kept, in its session */
   KC_NOTES
 };
 /* Stable key, for JSON and tests: "crlf_lines", "out_of_order_rows", ... Never NULL. */
@@ -118,6 +129,7 @@ struct kc_trace_options {
   enum kc_tail_rule tail;          /* NONE = the format's */
   enum kc_row_policy failed, cancelled;
   uint32_t missing_output_tokens;  /* for rows of formats without output lengths; 0 = an error */
+  bool lines;                      /* keep each row's line: 4 bytes a row, 8 with several files */
 };
 void kc_trace_options_default(struct kc_trace_options *options);
 
@@ -130,6 +142,8 @@ struct kc_trace {
                                 the lines "<sha256>  <name>\n" in the order read */
   uint64_t bytes;            /* of the files */
   kc_ps span_ps;             /* last arrival */
+  int64_t start_s;           /* the earliest arrival as the file states it, rounded down to
+                                seconds: since 1970 for dates */
   uint64_t input_tokens, output_tokens;         /* sums, floored tokens included */
   uint32_t input_tokens_max, output_tokens_max; /* longest of each */
   uint64_t context_tokens_max;                  /* longest input + output of one row */
@@ -145,9 +159,15 @@ struct kc_trace {
   uint32_t kind_count;
   char (*kind_name)[32];     /* heap */
   uint32_t file_count;       /* files read (a folder or shards are many) */
+  bool adds_past;            /* the file counts new tokens only; the reader added what was kept */
   enum kc_time_unit time_unit; /* of the bare numbers read; KC_UNIT_FORMAT: dates, or no times */
   char ignored_columns[KC_TRACE_IGNORED_BYTES]; /* their names, "a, b"; "..." when cut */
   uint64_t note[KC_NOTES];
+  struct kc_trace_place note_at[KC_NOTES]; /* where each was counted first, in the files' order */
+  struct kc_trace_place format_at; /* the header line or object that told the format */
+  char *file_names;          /* heap; one after the other, each with its NUL */
+  uint64_t *file_name_at;    /* heap; where each starts */
+  uint32_t file_names_count; /* files begun */
 };
 
 /* Reads a whole trace; O(n), O(n log n) when rows are out of order. Errors: KC_ERR_FILE;
@@ -165,6 +185,11 @@ enum kc_err kc_trace_load_files(struct kc_trace *trace, const char *const *path,
 enum kc_err kc_trace_parse(struct kc_trace *trace, const char *path, const char *data, size_t bytes,
                            const struct kc_trace_options *options, struct kc_diag *diag);
 void kc_trace_free(struct kc_trace *trace);
+
+/* The path of a file by its number, as it was opened; "" for a trace that was not read. */
+const char *kc_trace_file_name(const struct kc_trace *trace, uint32_t file);
+/* Where a row stands; {0, 0} when the options did not ask for lines. */
+struct kc_trace_place kc_trace_row_place(const struct kc_trace *trace, uint64_t row);
 
 /* Names of the formats, "azure", ...; NULL beyond the last. */
 const char *kc_trace_format_name(size_t index);

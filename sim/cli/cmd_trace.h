@@ -21,6 +21,7 @@ struct kc_cli_trace_input {
   int time_unit;   /* enum kc_time_unit */
   uint32_t block_tokens, missing_output_tokens;
   int tail;        /* enum kc_tail_rule */
+  bool lines;      /* no option: the command names rows by their lines */
 };
 
 /* Rows for the option table of a command whose arguments are `struct_tag`, with a field `input`;

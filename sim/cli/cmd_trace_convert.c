@@ -159,10 +159,11 @@ static enum kc_err check_losses(const struct kc_trace *trace,
 {
   char text[KC_DIAG_TEXT_BYTES];
   size_t used = 0;
-  if (kc_trace_export_losses(trace, (enum kc_export_format)arguments->to, lost)) return KC_OK;
+  const enum kc_export_format format = (enum kc_export_format)arguments->to;
+  if (kc_trace_export_losses(trace, format, lost)) return KC_OK;
   for (unsigned i = 0; i < KC_LOSSES && used < sizeof text; i++) {
     if (lost[i] == 0) continue;
-    const char *const words = kc_export_loss_text((enum kc_export_loss)i);
+    const char *const words = kc_export_loss_text((enum kc_export_loss)i, format);
     if (arguments->lossy) {
       kc_cli_note("lost: %" PRIu64 " %s", lost[i], words);
     } else {
@@ -173,8 +174,10 @@ static enum kc_err check_losses(const struct kc_trace *trace,
     }
   }
   if (arguments->lossy) return KC_OK;
-  return kc_fail(diag, KC_ERR_USAGE, "the format has no place for all of this trace (%.400s); "
-                 "write it with --to kvcap, or give --lossy", text);
+  const char *const name = kc_export_format_name(format);
+  return kc_fail(diag, KC_ERR_USAGE, "format %s has no place for all of this trace (%.400s); write "
+                 "it all the same with --to %s --lossy, or keep everything with --to kvcap", name,
+                 text, name);
 }
 
 /* ---- telling ---- */
@@ -185,7 +188,7 @@ static void tell_changes(const struct kc_trace *trace, const uint64_t change[KC_
     if (change[i] == 0) continue;
     kc_cli_note("%" PRIu64 " %s", change[i], kc_trace_change_text((enum kc_trace_change)i));
   }
-  kc_cli_note("%" PRIu64 " rows written", trace->count);
+  if (ferror(stdout) == 0) kc_cli_note("%" PRIu64 " rows written", trace->count);
 }
 
 static json_t *changes_json(const uint64_t change[KC_CHANGES])

@@ -6,6 +6,7 @@
  * Exit status 1 when there is an error-level finding. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "engine/base/check.h"
 #include "sim/cli/cmd_trace.h"
@@ -47,6 +48,11 @@ static enum kc_err load(struct kc_trace *trace, const struct lint_arguments *arg
   struct kc_cli_trace_input lenient = arguments->input;
   struct kc_diag ignored;
   kc_trace_lint_failure(diag, lint);
+  if (strcmp(path, "-") == 0) {
+    kc_cli_note("standard input is read only once, so nothing was looked at beyond the refusal; "
+                "lint a file to see what else there is");
+    return err;
+  }
   if (lenient.zero_output == KC_ZERO_OUTPUT_ERROR) lenient.zero_output = KC_ZERO_OUTPUT_FLOOR;
   if (lenient.missing_output_tokens == 0) lenient.missing_output_tokens = 1;
   return kc_cli_trace_load(trace, &lenient, &path, 1, &ignored) == KC_OK ? KC_OK : err;
@@ -123,6 +129,7 @@ int kc_cmd_trace_lint(int argc, char **argv)
   const char *path = NULL;
   const int status = kc_cli_arguments(&lint_usage, &arguments, argc, argv, &path, NULL);
   if (status >= 0) return status;
+  arguments.input.lines = true;
   if (examine(&arguments, path, &lint, &diag) != KC_OK) return kc_cli_fail(&diag);
   int printed = 0;
   if (arguments.json) {

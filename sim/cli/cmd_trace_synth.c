@@ -371,6 +371,8 @@ static enum kc_err tell_likeness(const struct kc_trace *trace, const struct kc_t
   KC_TRY(kc_trace_stats_compute(source, &wanted, diag));
   compare("requests per second:", (int64_t)made.rate_micro, (int64_t)wanted.rate_micro, 6);
   compare("variation of the gaps:", (int64_t)made.gap_cv_ppm, (int64_t)wanted.gap_cv_ppm, 6);
+  compare("requests in the busiest 10 s:", (int64_t)made.peak_10s_rows,
+          (int64_t)wanted.peak_10s_rows, 0);
   compare("median input tokens:", made.input.p50, wanted.input.p50, 0);
   compare("input tokens at p99:", made.input.p99, wanted.input.p99, 0);
   compare("median output tokens:", made.output.p50, wanted.output.p50, 0);

@@ -7,6 +7,7 @@
 #include "engine/base/check.h"
 #include "engine/base/number.h"
 #include "sim/cli/cmd_trace.h"
+#include "traces/transform/unit_doubt.h"
 
 /* ---- for people ---- */
 
@@ -54,6 +55,16 @@ static void print_table(const struct kc_trace_stats *stats)
   if (stats->closed_rows > 0) print_lengths("wait ms", &stats->wait_ms);
 }
 
+/* A rate that nobody serves is mostly a unit that nobody meant. */
+static void print_doubt(const struct kc_trace *trace, const struct kc_trace_stats *stats)
+{
+  struct kc_unit_doubt doubt;
+  kc_trace_doubt_unit(trace, stats, &doubt);
+  if (doubt.reason == KC_UNIT_FITS) return;
+  printf("  unit       doubtful: --time-unit %s would give %.3f requests/s (kvcap trace lint)\n",
+         kc_time_unit_name(doubt.better), (double)doubt.better_rate_micro / 1e6);
+}
+
 static void print_arrivals(const struct kc_trace *trace, const struct kc_trace_stats *stats)
 {
   printf("  span       ");
@@ -69,6 +80,7 @@ static void print_arrivals(const struct kc_trace *trace, const struct kc_trace_s
          (double)stats->rate_micro / 1e6, (double)stats->peak_10s_rows / 10,
          (double)stats->fixed_10s_rows / 10, (double)stats->gap_mean_ps / (double)KC_PS_PER_S,
          (double)stats->gap_max_ps / (double)KC_PS_PER_S, (double)stats->gap_cv_ppm / 1e6);
+  print_doubt(trace, stats);
 }
 
 static double percent(uint64_t part, uint64_t whole)
@@ -76,12 +88,15 @@ static double percent(uint64_t part, uint64_t whole)
   return whole == 0 ? 0 : 100.0 * (double)part / (double)whole;
 }
 
-static void print_sessions(const struct kc_trace_stats *stats)
+static void print_sessions(const struct kc_trace *trace, const struct kc_trace_stats *stats)
 {
   if (stats->sessions == 0) {
     printf("  sessions   none\n");
   } else {
     printf("  sessions   %u with %" PRIu64 " rows\n", stats->sessions, stats->session_rows);
+    printf("  prompts    %s\n", trace->adds_past ? "of new tokens in the file; the kept context is "
+                                                  "added here"
+                                                : "whole in the file; nothing is added");
   }
   if (stats->closed_rows > 0) {
     printf("  closed     %.1f %% of rows wait for another one to end\n",
@@ -133,7 +148,7 @@ void kc_cli_trace_info_print(const struct kc_trace *trace, const struct kc_trace
   if (trace->file_count > 1) printf("  files      %u\n", trace->file_count);
   printf("  rows       %s\n", grouped(trace->count, rows));
   print_arrivals(trace, stats);
-  print_sessions(stats);
+  print_sessions(trace, stats);
   print_reuse(trace, stats);
   print_table(stats);
   printf("  correlation of input and output: Pearson %.3f, Spearman %.3f\n",
@@ -203,9 +218,10 @@ json_t *kc_cli_trace_info_json(const struct kc_trace *trace, const struct kc_tra
 {
   KC_ASSERT(trace->count > 0);
   KC_ASSERT(stats->rows == trace->count);
-  return json_pack("{s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:o, "
-                   "s:o}", "path", kc_cli_json_string(trace->path), "format", trace->format,
-                   "sha256", trace->sha256,
+  return json_pack("{s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:f, s:f, s:o, "
+                   "s:o, s:o}", "path", kc_cli_json_string(trace->path), "format", trace->format,
+                   "sha256", trace->sha256, "prompts",
+                   trace->adds_past ? "incremental" : "whole",
                    "time_unit", kc_time_unit_name(trace->time_unit), "bytes",
                    (json_int_t)trace->bytes, "files", (json_int_t)trace->file_count, "rows",
                    (json_int_t)trace->count, "arrivals", arrivals_json(stats), "input_tokens",

@@ -18,6 +18,7 @@ static void fill_options(struct kc_trace_options *options, const struct kc_cli_t
   options->block_tokens = input->block_tokens;
   options->tail = tails[input->tail];
   options->missing_output_tokens = input->missing_output_tokens;
+  options->lines = input->lines;
 }
 
 enum kc_err kc_cli_trace_load(struct kc_trace *trace, const struct kc_cli_trace_input *input,

@@ -139,7 +139,7 @@ static enum kc_err check_losses(const struct kc_trace *trace, enum kc_export_for
     if (lost[i] == 0 || i == KC_LOSS_TIMES) continue;
     return kc_fail(diag, KC_ERR_USAGE, "the format has no place for all of this trace: %llu %s; "
                    "write it with --to kvcap", (unsigned long long)lost[i],
-                   kc_export_loss_text((enum kc_export_loss)i));
+                   kc_export_loss_text((enum kc_export_loss)i, format));
   }
   return KC_OK;
 }
@@ -149,7 +149,8 @@ enum kc_err kc_cli_trace_put(const struct kc_trace *trace, enum kc_export_format
 {
   KC_ASSERT(path[0] != '\0');
   if (strcmp(path, "-") != 0) return write_file(trace, format, path, diag);
-  return kc_trace_export(trace, format, write_text, stdout, diag);
+  const enum kc_err err = kc_trace_export(trace, format, write_text, stdout, diag);
+  return err == KC_ERR_FILE && ferror(stdout) != 0 ? KC_OK : err; /* kc_cli_finish says why */
 }
 
 enum kc_err kc_cli_trace_write(const struct kc_trace *trace, enum kc_export_format format,

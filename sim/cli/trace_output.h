@@ -10,7 +10,8 @@
 enum kc_err kc_cli_trace_write(const struct kc_trace *trace, enum kc_export_format format,
                                const char *path, struct kc_diag *diag);
 
-/* The same, whatever the format loses. */
+/* The same, whatever the format loses. A standard output that takes no more is no error here: the
+ * end of the program tells a closed pipe from a full disk. */
 enum kc_err kc_cli_trace_put(const struct kc_trace *trace, enum kc_export_format format,
                              const char *path, struct kc_diag *diag);
 

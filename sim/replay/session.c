@@ -125,8 +125,9 @@ enum kc_err kc_sessions_offer(struct kc_sessions *sessions, kc_ps now_ps, uint32
   if (due_ps > KC_SESSION_DUE_MAX_PS) {
     return kc_fail(diag, KC_ERR_LIMIT,
                    "request %u of the trace would start %lld days into the run; a run of sessions "
-                   "covers %lld: shorten the waits, or replay the trace by its arrival times "
-                   "(workload.loop: open)", *row,
+                   "covers %lld: cut the time in which no session is active (workload.idle_cap: "
+                   "600s, or kvcap trace convert --idle-cap), or replay the trace by its arrival "
+                   "times (workload.loop: open)", *row,
                    (long long)(due_ps / (86400 * KC_PS_PER_S)),
                    (long long)(KC_SESSION_DUE_MAX_PS / (86400 * KC_PS_PER_S)));
   }

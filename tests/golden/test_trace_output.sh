@@ -50,6 +50,29 @@ if [ ! -p pipe ] || ! cmp through target/real.csv; then
   exit 1
 fi
 
+# Nobody reads on: no complaint, no claim. A full disk is one.
+"$kvcap" trace synth many.csv --rate 1000 --requests 20000 2>/dev/null
+for command in "convert many.csv -" "convert many.csv - --to vidur" "anonymise many.csv -" \
+  "synth - --rate 1000 --requests 20000"; do
+  # shellcheck disable=SC2086 # words
+  { "$kvcap" trace $command 2>said && status=0 || status=$?; echo "$status" >status; } |
+    head -n 1 >first
+  if [ "$(cat status)" != 0 ] || grep -q "written\|disk" said || [ ! -s first ]; then
+    echo "closed pipe: trace $command: exit $(cat status)"
+    cat said
+    exit 1
+  fi
+done
+if [ -w /dev/full ]; then
+  status=0
+  "$kvcap" trace convert many.csv - >/dev/full 2>said || status=$?
+  if [ "$status" != 4 ] || ! grep -q "No space left\|could not be written" said; then
+    echo "full standard output: exit $status"
+    cat said
+    exit 1
+  fi
+fi
+
 echo precious >out.csv.partial
 "$kvcap" trace convert one.csv out.csv 2>/dev/null
 [ "$(cat out.csv.partial)" = precious ] || { echo "another file was overwritten"; exit 1; }

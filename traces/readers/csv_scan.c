@@ -13,9 +13,16 @@
  * then walked in one loop that turns as often as the row has commas: the same number for every row
  * of a file, so the branch predictor learns it, which it cannot when commas fall anywhere in words.
  *
+ * Where SSE2 is part of the architecture (x86-64), vectors of sixteen bytes take the place of the
+ * words; KC_CSV_PORTABLE leaves them out, for the tests.
+ *
  * A line with a quote anywhere starts over in the byte-wise splitter: quotes are rare, and one
  * plain loop is easier to trust than a fast one that knows two grammars. No memory is owned. */
 #include "traces/readers/csv_scan.h"
+
+#if defined(__SSE2__) && !defined(KC_CSV_PORTABLE)
+#include <emmintrin.h>
+#endif
 
 #include "traces/readers/short_digits.h"
 
@@ -115,7 +122,7 @@ static inline uint64_t word_commas(uint64_t word, uint64_t *quotes)
 /* Commas of text[0, bytes), 1 <= bytes <= 64, one bit a byte; *quotes becomes non-zero if one is
  * seen. The last word, which may be partial, is read so that it ends with the text, and shifted
  * down: the loop turns once a word, whole or not, and lines of like length take like turns. */
-static inline uint64_t block_commas(const char *text, size_t bytes, uint64_t *quotes)
+static inline uint64_t word_block_commas(const char *text, size_t bytes, uint64_t *quotes)
 {
   const size_t last = (bytes - 1) / 8 * 8; /* where the last word starts */
   uint64_t bits = 0, word = 0;
@@ -129,6 +136,38 @@ static inline uint64_t block_commas(const char *text, size_t bytes, uint64_t *qu
   }
   return bits | word_commas(word, quotes) << last;
 }
+
+#if defined(__SSE2__) && !defined(KC_CSV_PORTABLE)
+
+/* The same, sixteen bytes at a time, where every processor of the architecture can. */
+static inline uint64_t block_commas(const char *text, size_t bytes, uint64_t *quotes)
+{
+  enum { VECTOR_BYTES = 16 };
+  const __m128i comma = _mm_set1_epi8(','), quote = _mm_set1_epi8('"');
+  const size_t last = (bytes - 1) / VECTOR_BYTES * VECTOR_BYTES;
+  uint64_t bits = 0;
+  unsigned seen = 0;
+  if (bytes < VECTOR_BYTES) return word_block_commas(text, bytes, quotes);
+  for (size_t at = 0; at < last; at += VECTOR_BYTES) {
+    const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(text + at));
+    bits |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(v, comma)) << at;
+    seen |= (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(v, quote));
+  }
+  const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(text + bytes - VECTOR_BYTES));
+  const unsigned end = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(v, comma));
+  seen |= (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(v, quote));
+  *quotes |= seen;
+  return bits | (uint64_t)(end >> (VECTOR_BYTES - (bytes - last))) << last;
+}
+
+#else
+
+static inline uint64_t block_commas(const char *text, size_t bytes, uint64_t *quotes)
+{
+  return word_block_commas(text, bytes, quotes);
+}
+
+#endif
 
 enum kc_csv_fault kc_csv_split(struct kc_csv_row *row, const char *line, size_t bytes)
 {

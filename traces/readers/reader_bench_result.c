@@ -112,7 +112,7 @@ static enum kc_err bench_parse_object(struct kc_trace_builder *builder,
   struct kc_json_value entry[BENCH_LISTS] = {{0}};
   bool more = true;
   KC_TRY(find_lists(builder, object, &run));
-  if (!run.there[LIST_START]) builder->trace->note[KC_NOTE_NO_ARRIVALS] = 1;
+  KC_TRY(kc_trace_set_arrivals(builder, run.there[LIST_START]));
   for (uint64_t count = 0; more; count++) {
     KC_TRY(next_entries(builder, &run, count, entry, &more));
     if (more) KC_TRY(emit_entry(builder, &run, entry));

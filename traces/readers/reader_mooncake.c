@@ -15,7 +15,9 @@
  * before it and nothing is added (adding them is a known fault: ai-dynamo/aiperf issue 1393).
  *
  * A Bailian chat continues its parent, so a tree of chats is one session, also when the parent lies
- * outside the slice; its recorded times are kept (open loop). A row with a delay waits for the turn
+ * outside the slice; its recorded times are kept (open loop). A chat that is its own parent begins
+ * a session, a chat that is there twice stays twice (both are counted), and a circle of parents is
+ * refused: none of its chats could have been first. A row with a delay waits for the turn
  * before it (closed loop). */
 #include <string.h>
 
@@ -94,7 +96,7 @@ static enum kc_err read_input(struct kc_trace_builder *builder, struct kc_trace_
                               "key input_length is missing, and there are no hash_ids to count");
   }
   raw->input_tokens = (uint32_t)tokens;
-  builder->trace->note[KC_NOTE_INPUT_FROM_IDS]++;
+  kc_trace_note_count(builder, KC_NOTE_INPUT_FROM_IDS, 1);
   return KC_OK;
 }
 
@@ -149,6 +151,7 @@ static enum kc_err bailian_parse_row(struct kc_trace_builder *builder, struct kc
   const bool root = parent == NULL || (parent->bytes == 2 && memcmp(parent->text, "-1", 2) == 0);
   KC_TRY(kc_trace_read_key(builder, KC_ROLE_SESSION, &raw->session));
   if (!root) KC_TRY(kc_trace_read_key(builder, KC_ROLE_PARENT, &raw->parent));
+  raw->session_once = true;
   KC_TRY(kc_trace_read_instant(builder, KC_ROLE_ARRIVAL, &raw->arrival));
   if (kc_trace_cell(builder, KC_ROLE_TURN) != NULL) {
     KC_TRY(kc_trace_read_tokens(builder, KC_ROLE_TURN, &raw->turn));

@@ -70,6 +70,7 @@ const struct kc_trace_reader kc_reader_tracelab = {
     .column = tracelab_columns,
     .column_count = sizeof tracelab_columns / sizeof tracelab_columns[0],
     .local_sessions = true,
+    .adds_past = true,
     .unit = KC_UNIT_MS,
     .detect = kc_trace_has_columns,
     .begin = tracelab_begin,

@@ -38,8 +38,7 @@ enum kc_err kc_session_past_find(struct kc_trace_builder *builder, struct kc_ses
                                  bool *fresh)
 {
   const struct kc_csv_cell *const cell = kc_trace_cell(builder, KC_ROLE_SESSION);
-  KC_ASSERT(cell != NULL);
-  if (cell->bytes == 0) {
+  if (cell == NULL || cell->bytes == 0) {
     return kc_trace_bad_cell(builder, KC_ROLE_SESSION, "expected the name or number of a session");
   }
   if (builder->memory == NULL) builder->memory = calloc(1, sizeof(struct kc_session_pasts));

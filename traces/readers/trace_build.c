@@ -24,8 +24,9 @@ enum kc_err kc_trace_builder_init(struct kc_trace_builder *builder, struct kc_tr
   builder->options = options;
   builder->diag = diag;
   builder->store = calloc(1, sizeof *builder->store);
-  if (builder->store != NULL) return KC_OK;
-  return kc_fail(diag, KC_ERR_MEMORY, "out of memory: a trace");
+  if (builder->store == NULL) return kc_fail(diag, KC_ERR_MEMORY, "out of memory: a trace");
+  builder->store->want_lines = options->lines;
+  return KC_OK;
 }
 
 void kc_trace_builder_deinit(struct kc_trace_builder *builder)
@@ -37,7 +38,7 @@ void kc_trace_builder_deinit(struct kc_trace_builder *builder)
   kc_intern_text_deinit(&builder->ignored);
 }
 
-void kc_trace_begin_file(struct kc_trace_builder *builder, const char *path)
+enum kc_err kc_trace_begin_file(struct kc_trace_builder *builder, const char *path)
 {
   KC_ASSERT(path != NULL);
   builder->path = path;
@@ -47,12 +48,15 @@ void kc_trace_begin_file(struct kc_trace_builder *builder, const char *path)
   builder->line = 0;
   builder->line_text = NULL;
   builder->line_bytes = 0;
-  if (builder->reader == NULL) return;
+  builder->row_at = builder->counted_at = NULL;
+  KC_TRY(kc_store_file(builder, path));
+  if (builder->reader == NULL) return KC_OK;
   if (builder->reader->local_ids) kc_intern_end_scope(&builder->store->id);
   if (builder->reader->local_sessions) {
     kc_intern_end_scope(&builder->store->session_number);
     kc_intern_text_end_scope(&builder->store->session_text);
   }
+  return KC_OK;
 }
 
 /* ---- lines of cells ------------------------------------------------------------------------ */
@@ -73,7 +77,7 @@ static enum kc_err split_line(struct kc_trace_builder *builder)
                                 "a quote inside a cell that is not quoted; quote the whole cell "
                                 "and double the quotes in it");
   }
-  builder->trace->note[KC_NOTE_QUOTED_CELLS] += builder->row.quoted;
+  kc_trace_note_count(builder, KC_NOTE_QUOTED_CELLS, builder->row.quoted);
   return KC_OK;
 }
 
@@ -103,7 +107,7 @@ static enum kc_err take_cells(struct kc_trace_builder *builder)
 {
   KC_TRY(split_line(builder));
   if (builder->row.count == 1 && builder->row.cell[0].bytes == 0 && builder->row.quoted == 0) {
-    builder->trace->note[KC_NOTE_BLANK_LINES]++;
+    kc_trace_note_count(builder, KC_NOTE_BLANK_LINES, 1);
     return KC_OK;
   }
   if (!builder->framed) {
@@ -125,6 +129,7 @@ static const char *skip_blank(const char *at, const char *end)
 
 static enum kc_err take_object(struct kc_trace_builder *builder, const struct kc_json_value *object)
 {
+  builder->row_at = object->text;
   if (builder->reader->parse_row != NULL || builder->reader->framing == KC_FRAMING_JSONL) {
     KC_TRY(kc_trace_map_object(builder, object));
   }
@@ -153,7 +158,7 @@ static enum kc_err take_json_line(struct kc_trace_builder *builder)
   const char *end = builder->line_text + builder->line_bytes;
   const char *const at = skip_blank(builder->line_text, end);
   if (at == end) {
-    builder->trace->note[KC_NOTE_BLANK_LINES]++;
+    kc_trace_note_count(builder, KC_NOTE_BLANK_LINES, 1);
     return KC_OK;
   }
   while (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r') end--;
@@ -162,14 +167,18 @@ static enum kc_err take_json_line(struct kc_trace_builder *builder)
   return take_object(builder, &object);
 }
 
-static enum kc_err take_documents(struct kc_trace_builder *builder, const char *data, size_t bytes)
+/* `bom` bytes of a byte-order mark stand before the text. */
+static enum kc_err take_documents(struct kc_trace_builder *builder, const char *data, size_t bytes,
+                                  size_t bom)
 {
-  const char *at = skip_blank(data, data + bytes);
+  const char *at = skip_blank(data + bom, data + bytes);
   const char *const end = data + bytes;
   builder->line++;
-  builder->line_text = data;
-  builder->line_bytes = bytes;
+  builder->line_text = data + bom;
+  builder->line_bytes = bytes - bom;
   builder->bytes_ahead = 0;
+  builder->row_at = builder->counted_at = NULL;
+  if (bom > 0) kc_trace_note_once(builder, KC_NOTE_BOM);
   for (; at < end; at = skip_blank(at, end)) {
     struct kc_json_value object;
     const enum kc_json_fault fault = kc_json_scan(&at, end, &object);
@@ -213,7 +222,6 @@ static enum kc_err frame_file(struct kc_trace_builder *builder)
 static enum kc_err take_line(struct kc_trace_builder *builder, const char *line, size_t bytes,
                              bool *again)
 {
-  uint64_t *const note = builder->trace->note;
   const bool cr = bytes > 0 && line[bytes - 1] == '\r';
   const bool bom = builder->line == 0 && bytes >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0;
   builder->line++;
@@ -225,8 +233,8 @@ static enum kc_err take_line(struct kc_trace_builder *builder, const char *line,
     builder->line--;
     return KC_OK;
   }
-  note[KC_NOTE_CRLF] += cr;
-  if (bom) note[KC_NOTE_BOM] = 1;
+  kc_trace_note_count(builder, KC_NOTE_CRLF, cr);
+  if (bom) kc_trace_note_once(builder, KC_NOTE_BOM);
   return builder->framing == KC_FRAMING_CSV ? take_cells(builder) : take_json_line(builder);
 }
 
@@ -257,8 +265,7 @@ static enum kc_err feed_document(struct kc_trace_builder *builder, const char *d
   }
   if (!final) return KC_OK;
   *taken = bytes;
-  builder->trace->note[KC_NOTE_BOM] |= bom > 0;
-  return take_documents(builder, data + bom, bytes - bom);
+  return take_documents(builder, data, bytes, bom);
 }
 
 static enum kc_err fail_nul(struct kc_trace_builder *builder, const char *line, const char *nul)
@@ -304,7 +311,7 @@ enum kc_err kc_trace_feed(struct kc_trace_builder *builder, const char *data, si
       at += taken;
       break;
     }
-    if (!ended) builder->trace->note[KC_NOTE_NO_FINAL_NEWLINE] = 1;
+    if (!ended) kc_trace_note_once(builder, KC_NOTE_NO_FINAL_NEWLINE);
     at += length + ended;
   }
   KC_ASSERT(at <= bytes);
@@ -316,7 +323,7 @@ enum kc_err kc_trace_end_file(struct kc_trace_builder *builder)
 {
   if (builder->framed) {
     builder->trace->file_count++;
-    return KC_OK;
+    return kc_store_check_after(builder);
   }
   return kc_fail_at(builder->diag, KC_ERR_INPUT, builder->path, 0, 0,
                     "the file %s; expected a header line such as \"%s\"",

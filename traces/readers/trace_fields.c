@@ -48,11 +48,23 @@ static enum kc_err bad_text(struct kc_trace_builder *builder, const char *name, 
                     cut ? "..." : "", complaint);
 }
 
+/* A key that every object has, and that says nothing in this one. */
+static enum kc_err bad_null(struct kc_trace_builder *builder, enum kc_trace_role role,
+                            const char *complaint)
+{
+  const struct kc_trace_reader *const reader = builder->reader;
+  uint32_t i = 0;
+  while (i < reader->column_count && reader->column[i].role != role) i++;
+  KC_ASSERT(i < reader->column_count);
+  return kc_fail_at(builder->diag, KC_ERR_INPUT, builder->path, kc_trace_here(builder).line, 0,
+                    "%s is null: %s", reader->column[i].name, complaint);
+}
+
 enum kc_err kc_trace_bad_cell(struct kc_trace_builder *builder, enum kc_trace_role role,
                               const char *complaint)
 {
   const struct kc_csv_cell *const cell = kc_trace_cell(builder, role);
-  KC_ASSERT(cell != NULL);
+  if (cell == NULL) return bad_null(builder, role, complaint);
   KC_ASSERT(cell->text >= builder->line_text);
   return bad_text(builder, builder->name_of[role], cell->text, cell->bytes, complaint);
 }
@@ -98,9 +110,8 @@ enum kc_err kc_trace_read_any_tokens(struct kc_trace_builder *builder, enum kc_t
                                      uint32_t *tokens)
 {
   const struct kc_csv_cell *const cell = kc_trace_cell(builder, role);
-  KC_ASSERT(cell != NULL);
   const bool number = !is_json(builder) || builder->kind_of[role] == KC_JSON_NUMBER;
-  if (number && long_number(cell->text, cell->bytes, tokens)) return KC_OK;
+  if (cell != NULL && number && long_number(cell->text, cell->bytes, tokens)) return KC_OK;
   return kc_trace_bad_cell(builder, role, tokens_expected);
 }
 
@@ -156,8 +167,8 @@ enum kc_err kc_trace_read_instant(struct kc_trace_builder *builder, enum kc_trac
                                   struct kc_instant *instant)
 {
   const struct kc_csv_cell *const cell = kc_trace_cell(builder, role);
-  KC_ASSERT(cell != NULL);
   const bool number = !is_json(builder) || builder->kind_of[role] == KC_JSON_NUMBER;
+  if (cell == NULL) return kc_trace_bad_cell(builder, role, "expected a number");
   return read_time(builder, builder->name_of[role], cell->text, cell->bytes, number, builder->unit,
                    instant);
 }

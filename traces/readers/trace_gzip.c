@@ -62,6 +62,18 @@ static void offer_input(struct kc_gzip *gzip)
   gzip->taken += piece;
 }
 
+/* A flipped bit shows where the code breaks, or at the end of its member, whose sum is wrong. */
+static enum kc_err fail_damaged(const struct kc_gzip *gzip, const char *path, struct kc_diag *diag)
+{
+  const uint64_t at = gzip->taken - gzip->stream.avail_in;
+  KC_ASSERT(at <= gzip->bytes);
+  return kc_fail_at(diag, KC_ERR_INPUT, path, 0, 0,
+                    "gzip data is damaged at or before byte %llu of %zu, after %llu inflated bytes "
+                    "(%s); fetch it again", (unsigned long long)at, gzip->bytes,
+                    (unsigned long long)gzip->inflated,
+                    gzip->stream.msg != NULL ? gzip->stream.msg : "unknown kind");
+}
+
 /* After a member: done, or the next one follows. */
 static enum kc_err end_member(struct kc_gzip *gzip, const char *path, struct kc_diag *diag)
 {
@@ -71,7 +83,7 @@ static enum kc_err end_member(struct kc_gzip *gzip, const char *path, struct kc_
     return KC_OK;
   }
   if (inflateReset(&gzip->stream) != Z_OK) {
-    return kc_fail_at(diag, KC_ERR_INPUT, path, 0, 0, "gzip data is damaged; fetch it again");
+    return fail_damaged(gzip, path, diag);
   }
   return KC_OK;
 }
@@ -95,13 +107,7 @@ static enum kc_err inflate_some(struct kc_gzip *gzip, const char *path, struct k
                       "gzip data ends early, after %llu inflated bytes; fetch it again",
                       (unsigned long long)gzip->inflated);
   }
-  if (status != Z_OK) {
-    return kc_fail_at(diag, KC_ERR_INPUT, path, 0, 0,
-                      "gzip data is damaged after %llu inflated bytes (%s); fetch it again",
-                      (unsigned long long)gzip->inflated,
-                      gzip->stream.msg != NULL ? gzip->stream.msg : "unknown kind");
-  }
-  return KC_OK;
+  return status == Z_OK ? KC_OK : fail_damaged(gzip, path, diag);
 }
 
 enum kc_err kc_gzip_fill(struct kc_gzip *gzip, uint64_t inflated_max, const char *path,
@@ -116,6 +122,16 @@ enum kc_err kc_gzip_fill(struct kc_gzip *gzip, uint64_t inflated_max, const char
                         "inflates to more than %llu bytes, the ceiling of a trace; split it",
                         (unsigned long long)inflated_max);
     }
+  }
+  return KC_OK;
+}
+
+enum kc_err kc_gzip_check_rest(struct kc_gzip *gzip, uint64_t inflated_max, const char *path,
+                               struct kc_diag *diag)
+{
+  while (!gzip->ended && gzip->inflated <= inflated_max) {
+    gzip->used = 0;
+    KC_TRY(inflate_some(gzip, path, diag));
   }
   return KC_OK;
 }

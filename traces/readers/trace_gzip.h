@@ -33,6 +33,11 @@ enum kc_err kc_gzip_fill(struct kc_gzip *gzip, uint64_t inflated_max, const char
                          struct kc_diag *diag);
 
 /* Drops the first `bytes` of the window. */
+/* Inflates what is left, keeps nothing of it, and fails as kc_gzip_fill does when it is damaged.
+ * The sum of a member stands behind its data, so data that make no sense may be damaged ones. */
+enum kc_err kc_gzip_check_rest(struct kc_gzip *gzip, uint64_t inflated_max, const char *path,
+                               struct kc_diag *diag);
+
 void kc_gzip_consume(struct kc_gzip *gzip, size_t bytes);
 
 #endif

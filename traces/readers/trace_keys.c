@@ -156,7 +156,7 @@ enum kc_err kc_trace_read_keys(struct kc_trace_builder *builder,
     for (uint32_t i = 0; i < chosen->column_count; i++) {
       arrivals |= chosen->column[i].role == KC_ROLE_ARRIVAL;
     }
-    builder->trace->note[KC_NOTE_NO_ARRIVALS] = !arrivals;
+    if (!arrivals) kc_trace_note_once(builder, KC_NOTE_NO_ARRIVALS);
   }
   return KC_OK;
 }
@@ -169,7 +169,7 @@ void kc_trace_note_ignored(struct kc_trace_builder *builder, const char *name, s
   const size_t kept = bytes < NAME_BYTES_MAX ? bytes : NAME_BYTES_MAX;
   if (known >= IGNORED_NAMES_MAX) return;
   if (kc_intern_text_put(&builder->ignored, name, kept) != known) return;
-  trace->note[KC_NOTE_IGNORED_COLUMNS]++;
+  kc_trace_note_count(builder, KC_NOTE_IGNORED_COLUMNS, 1);
   kc_text_list_resume(&list, trace->ignored_columns, sizeof trace->ignored_columns);
   kc_text_list_add(&list, name, kept);
 }
@@ -234,7 +234,7 @@ static enum kc_err put_value(struct kc_trace_builder *builder, int16_t index,
   }
   *seen |= bit;
   if (value->kind == KC_JSON_NULL) {
-    builder->trace->note[KC_NOTE_NULL_CELLS]++;
+    kc_trace_note_count(builder, KC_NOTE_NULL_CELLS, 1);
     return KC_OK;
   }
   builder->cell_of[column->role] = (int32_t)column->role;
@@ -302,6 +302,8 @@ enum kc_err kc_trace_begin_format(struct kc_trace_builder *builder,
   }
   KC_TRY(check_options(builder, reader));
   builder->reader = reader;
+  trace->format_at = kc_trace_here(builder);
+  trace->adds_past = reader->adds_past;
   builder->required = required_columns(reader);
   builder->unit = options->time_unit != KC_UNIT_FORMAT ? options->time_unit : reader->unit;
   trace->time_unit = builder->unit;

@@ -62,6 +62,10 @@ static const struct note_words note_words[KC_NOTES] = {
     [KC_NOTE_MISSING_ARRIVALS] = {"missing_arrivals",
                                   "rows without a time; they follow their session's row before"},
     [KC_NOTE_NULL_CELLS] = {"null_values", "JSON nulls taken as absent"},
+    [KC_NOTE_OWN_PARENT] = {"own_parents", "chats name themselves as their parent; taken as the "
+                                           "first of their session"},
+    [KC_NOTE_REPEATED_CHATS] = {"repeated_chats", "rows have the chat id of an earlier row; kept, "
+                                                  "in its session"},
 };
 
 const char *kc_trace_note_name(enum kc_trace_note note)
@@ -109,8 +113,12 @@ void kc_trace_free(struct kc_trace *trace)
   free(column->block_count);
   free(column->kind);
   free(column->flags);
+  free(column->line);
+  free(column->file);
   free(trace->block);
   free(trace->kind_name);
+  free(trace->file_names);
+  free(trace->file_name_at);
   memset(trace, 0, sizeof *trace);
 }
 
@@ -172,13 +180,20 @@ static enum kc_err feed_windows(struct kc_trace_builder *builder, struct kc_gzip
   return KC_OK;
 }
 
+/* Rows that make no sense may come of damaged data, which only their end tells. */
 static enum kc_err feed_gzip(struct kc_trace_builder *builder, const char *data, size_t bytes)
 {
   struct kc_gzip gzip;
+  struct kc_diag damage;
   KC_TRY(kc_gzip_init(&gzip, data, bytes, builder->diag));
+  kc_trace_note_count(builder, KC_NOTE_GZIP, 1); /* before its first line */
   const enum kc_err result = feed_windows(builder, &gzip);
+  const bool refused = result == KC_ERR_INPUT || result == KC_ERR_LIMIT;
+  if (refused &&
+      kc_gzip_check_rest(&gzip, KC_TRACE_BYTES_MAX, builder->path, &damage) == KC_ERR_INPUT) {
+    if (builder->diag != NULL) *builder->diag = damage;
+  }
   kc_gzip_deinit(&gzip);
-  builder->trace->note[KC_NOTE_GZIP]++;
   return result;
 }
 
@@ -186,7 +201,7 @@ static enum kc_err feed_gzip(struct kc_trace_builder *builder, const char *data,
 static enum kc_err feed_file(struct kc_trace_builder *builder, const char *path, const char *data,
                              size_t bytes)
 {
-  kc_trace_begin_file(builder, path);
+  KC_TRY(kc_trace_begin_file(builder, path));
   KC_TRY(kc_trace_is_gzip(data, bytes) ? feed_gzip(builder, data, bytes)
                                        : feed_plain(builder, data, bytes));
   builder->trace->bytes += bytes;

@@ -11,6 +11,7 @@
  * ids that stand for the whole path up to them, which is what equal ids promise.
  *
  * Works on the builder's memory; scratch arrays are from malloc and end with each function. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,29 +144,72 @@ static uint32_t kept_row(struct kc_trace_store *store, uint32_t handle)
   return end == KC_TRACE_NONE ? KC_TRACE_NONE : end - (uint32_t)dropped_below(store, end);
 }
 
-static enum kc_err fail_handle(struct kc_trace_builder *builder, uint32_t handle)
+/* `line` is that of the row which waits. */
+static enum kc_err fail_handle(struct kc_trace_builder *builder, uint32_t handle, uint32_t line)
 {
-  return kc_fail_at(builder->diag, KC_ERR_INPUT, builder->path, 0, 0,
-                    "a row waits for row %u, but the last row is %llu (the first is 0)", handle,
-                    (unsigned long long)(builder->rows_seen - 1));
+  return kc_fail_at(builder->diag, KC_ERR_INPUT, builder->path, line, 0,
+                    "this row waits for row %llu, but the last row of the file is %llu (the first "
+                    "is 0)", (unsigned long long)(handle - builder->rows_before_file),
+                    (unsigned long long)(builder->rows_seen - builder->rows_before_file - 1));
 }
 
-static enum kc_err resolve_handles(struct kc_trace_builder *builder)
+enum kc_err kc_store_check_after(struct kc_trace_builder *builder)
+{
+  const struct kc_trace *const trace = builder->trace;
+  const struct kc_trace_store *const store = builder->store;
+  KC_ASSERT(trace->file_names_count > 0);
+  for (uint64_t i = store->dropped_before_file; i < store->dropped_count; i++) {
+    const struct kc_dropped_row *const row = &store->dropped[i]; /* others may be led on by it */
+    const bool absent = row->after != KC_TRACE_NONE && row->after >= builder->rows_seen;
+    if (absent) return fail_handle(builder, row->after, row->line);
+  }
+  if (trace->column.after == NULL) return KC_OK;
+  for (uint64_t i = store->file_first_row[trace->file_names_count - 1]; i < trace->count; i++) {
+    const uint32_t after = trace->column.after[i];
+    const bool absent = after < KC_AFTER_ROW_PREVIOUS && after >= builder->rows_seen;
+    if (absent) return fail_handle(builder, after, trace->column.line[i]);
+  }
+  return KC_OK;
+}
+
+static void resolve_handles(struct kc_trace_builder *builder)
 {
   struct kc_trace *const trace = builder->trace;
-  for (uint64_t i = 0; i < builder->store->dropped_count; i++) { /* others may be led on by them */
-    const uint32_t handle = builder->store->dropped[i].after;
-    const bool absent = handle != KC_TRACE_NONE && handle >= builder->rows_seen;
-    if (absent) return fail_handle(builder, handle);
-  }
   for (uint64_t i = 0; i < trace->count; i++) {
     uint32_t *const after = &trace->column.after[i];
     if (*after >= KC_AFTER_ROW_PREVIOUS) continue;
-    if (*after >= builder->rows_seen) return fail_handle(builder, *after);
+    KC_ASSERT(*after < builder->rows_seen);
     if (builder->store->dropped_count > 0) *after = kept_row(builder->store, *after);
     if (*after != KC_TRACE_NONE) KC_ASSERT(*after < trace->count);
   }
-  return KC_OK;
+}
+
+/* Fails at the line of a row; rows are in the order read. */
+static enum kc_err fail_row(struct kc_trace_builder *builder, uint64_t row, const char *sentence)
+{
+  const struct kc_trace *const trace = builder->trace;
+  const char *const path = kc_trace_file_name(trace, kc_store_file_of(builder, row));
+  KC_ASSERT(trace->column.line != NULL); /* kept since the first row that waits */
+  return kc_fail_at(builder->diag, KC_ERR_INPUT, path, trace->column.line[row], 0, "%s", sentence);
+}
+
+/* `row` lies on a circle. Names the first one of it in the order read. */
+static enum kc_err fail_circle(struct kc_trace_builder *builder, uint32_t row)
+{
+  const uint32_t *const after = builder->trace->column.after;
+  char sentence[200];
+  uint32_t first = row;
+  for (uint32_t at = after[row]; at != row; at = after[at]) first = at < first ? at : first;
+  const uint32_t other = after[first];
+  if (other == first) {
+    return fail_row(builder, first, "this row waits for itself, so it could never start");
+  }
+  const int length = snprintf(sentence, sizeof sentence,
+                              "this row waits for the row of line %u, which waits for it in turn; "
+                              "nothing in this circle could start",
+                              builder->trace->column.line[other]);
+  KC_ASSERT(length > 0 && (size_t)length < sizeof sentence);
+  return fail_row(builder, first, sentence);
 }
 
 /* Rows that wait for each other in a circle would never start. Each walk stops at a row that some
@@ -187,16 +231,7 @@ static enum kc_err check_circles(struct kc_trace_builder *builder)
     if (at != KC_TRACE_NONE && walk[at] != i) at = KC_TRACE_NONE;
   }
   free(walk);
-  if (at == KC_TRACE_NONE) return KC_OK;
-  return kc_fail_at(builder->diag, KC_ERR_INPUT, builder->path, 0, 0,
-                    "row %u (the first is 0) waits for a row that waits for it; nothing in this "
-                    "circle could start", at);
-}
-
-static enum kc_err fail_wait(struct kc_trace_builder *builder)
-{
-  return kc_fail_at(builder->diag, KC_ERR_INPUT, builder->path, 0, 0,
-                    "a row waits for longer than 106 days, which is as long as a run can be");
+  return at == KC_TRACE_NONE ? KC_OK : fail_circle(builder, at);
 }
 
 /* Columns in which no row says anything are none. */
@@ -213,7 +248,7 @@ static enum kc_err resolve_order(struct kc_trace_builder *builder)
   const struct kc_trace_columns *const column = &trace->column;
   join_sessions(builder);
   if (column->after == NULL) return KC_OK;
-  KC_TRY(resolve_handles(builder));
+  resolve_handles(builder);
   if (!link_sessions(builder)) return no_memory(builder);
   uint64_t waiting = 0;
   for (uint64_t i = 0; i < trace->count; i++) {
@@ -225,13 +260,30 @@ static enum kc_err resolve_order(struct kc_trace_builder *builder)
     } else if (builder->store->wait_after_ps != NULL) {
       const kc_ps more = builder->store->wait_after_ps[*after];
       if (__builtin_add_overflow(column->wait_ps[i], more, &column->wait_ps[i])) {
-        return fail_wait(builder);
+        return fail_row(builder, i, "this row waits for longer than 106 days, which is as long as "
+                                    "a run can be");
       }
     }
   }
   if (waiting > 0) return check_circles(builder);
   drop_column(builder, KC_COLUMN_AFTER);
   drop_column(builder, KC_COLUMN_WAIT);
+  return KC_OK;
+}
+
+/* Lines are kept for who asked, and then the rows' files too. */
+static enum kc_err settle_lines(struct kc_trace_builder *builder)
+{
+  struct kc_trace *const trace = builder->trace;
+  if (!builder->options->lines) {
+    drop_column(builder, KC_COLUMN_LINE);
+    return KC_OK;
+  }
+  if (trace->file_names_count == 1) return KC_OK;
+  KC_TRY(kc_store_use_column(builder, KC_COLUMN_FILE));
+  for (uint64_t i = 0; i < trace->count; i++) {
+    trace->column.file[i] = kc_store_file_of(builder, i);
+  }
   return KC_OK;
 }
 
@@ -435,7 +487,9 @@ static void count_rows_without_ids(struct kc_trace *trace)
   for (uint64_t i = 0; i < trace->count; i++) {
     const uint32_t input = trace->row[i].input_tokens;
     const bool expected = trace->tail != KC_TAIL_FLOOR || input >= size;
-    trace->note[KC_NOTE_ROWS_WITHOUT_IDS] += expected && trace->column.block_count[i] == 0;
+    if (!expected || trace->column.block_count[i] > 0) continue;
+    if (trace->note[KC_NOTE_ROWS_WITHOUT_IDS]++ > 0) continue;
+    trace->note_at[KC_NOTE_ROWS_WITHOUT_IDS] = kc_trace_row_place(trace, i);
   }
 }
 
@@ -499,6 +553,11 @@ static uint64_t count_ties(const struct kc_trace *trace)
   return ties;
 }
 
+static int64_t floor_seconds(kc_ps ps)
+{
+  return ps / KC_PS_PER_S - (ps % KC_PS_PER_S < 0);
+}
+
 enum kc_err kc_trace_finish(struct kc_trace_builder *builder)
 {
   struct kc_trace *const trace = builder->trace;
@@ -506,6 +565,7 @@ enum kc_err kc_trace_finish(struct kc_trace_builder *builder)
   if (trace->count == 0) return fail_no_rows(builder);
   const bool sorted = trace->note[KC_NOTE_OUT_OF_ORDER] == 0;
   KC_TRY(resolve_order(builder));
+  KC_TRY(settle_lines(builder));
   if (!sorted) {
     KC_TRY(sort_trace(builder));
     trace->note[KC_NOTE_TIES] = count_ties(trace);
@@ -517,6 +577,8 @@ enum kc_err kc_trace_finish(struct kc_trace_builder *builder)
   /* The earliest arrival as the file states it: its base and what it is away from that. */
   trace->note[KC_NOTE_SHIFTED] =
       (kc_i128)builder->base.seconds * KC_PS_PER_S + builder->base.fraction_ps + earliest != 0;
+  trace->start_s = builder->base.seconds + floor_seconds(earliest);
+  trace->note_at[KC_NOTE_SHIFTED] = kc_trace_row_place(trace, 0);
   if (earliest != 0) {
     for (uint64_t i = 0; i < trace->count; i++) trace->row[i].arrival_ps -= earliest;
   }

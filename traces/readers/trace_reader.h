@@ -77,6 +77,7 @@ struct kc_trace_raw {
   bool output_missing;       /* no output length: an option says what to take */
   struct kc_trace_key session;
   struct kc_trace_key parent; /* a session that this one continues (chats that fork): one session */
+  bool session_once;          /* the format has one row a session key: more are counted */
   uint32_t turn;              /* order in the session; all 0 = the order of the file */
   enum kc_trace_after after;
   uint64_t after_handle;
@@ -85,7 +86,8 @@ struct kc_trace_raw {
   const char *kind;           /* model, type, ...; borrowed; NULL = none */
   size_t kind_bytes;
   uint8_t flags;              /* KC_ROW_FAILED, ... */
-  const char *output_at;      /* where the output length stands, for messages; NULL = the cell */
+  const char *output_at;      /* where the output length stands, for messages and for the row's
+                                 line in a document; NULL = the cell, the current line */
 };
 
 /* Handle of a row that a policy dropped and that waited for nothing; one that waited for another
@@ -104,6 +106,7 @@ struct kc_trace_reader {
   uint32_t column_count;
   bool lengths_only;   /* parse_row sets arrival, input and output, always, and nothing else */
   bool prefix_ids;
+  bool adds_past;      /* prompts are incremental in the file: the reader adds the kept context */
   bool local_ids;      /* equal ids of two files are different blocks */
   bool local_sessions; /* equal sessions of two files are different sessions */
   enum kc_time_unit unit;   /* of bare numbers in the ARRIVAL and WAIT roles */
@@ -193,7 +196,11 @@ struct kc_trace_builder {
   bool rounded;                            /* set by parse_row: the row's time was rounded */
   struct kc_csv_row row;                   /* the current line's cells */
   enum kc_time_unit unit;                  /* in force: the format's or the option's */
+  const char *row_at;                      /* documents: where the current row stands; or NULL */
+  const char *counted_at;                  /* documents: line ends before it have been counted */
+  uint64_t counted_line;                   /* the line of counted_at */
   struct kc_trace_store *store;            /* heap; sessions, ids, kinds */
+  bool arrivals_known;                     /* a file or run said whether it has arrival times */
   void *memory;                            /* the reader's own across rows and files; heap */
 };
 
@@ -202,15 +209,17 @@ enum kc_err kc_trace_builder_init(struct kc_trace_builder *builder, struct kc_tr
                                   const struct kc_trace_options *options, struct kc_diag *diag);
 void kc_trace_builder_deinit(struct kc_trace_builder *builder);
 
-/* The next file: its lines count from 1; local scopes end. `path` is borrowed until the next. */
-void kc_trace_begin_file(struct kc_trace_builder *builder, const char *path);
+/* The next file: its lines count from 1; local scopes end. `path` is borrowed until the next.
+ * Errors: KC_ERR_MEMORY. */
+enum kc_err kc_trace_begin_file(struct kc_trace_builder *builder, const char *path);
 
 /* Takes every whole line of data[0, bytes), and the rest too when `final`. *used says how many
  * bytes were taken; a document is taken whole, so nothing before `final`. */
 enum kc_err kc_trace_feed(struct kc_trace_builder *builder, const char *data, size_t bytes,
                           bool final, size_t *used);
 
-/* After the last feed of each file: it must have given rows. */
+/* After the last feed of each file: it must have had a header line or an object, and its rows must
+ * wait for rows of its own. */
 enum kc_err kc_trace_end_file(struct kc_trace_builder *builder);
 
 /* After the last file: order, shift, span, dense numbers. */
@@ -227,6 +236,25 @@ enum kc_err kc_trace_read_keys(struct kc_trace_builder *builder,
  * error. */
 enum kc_err kc_trace_begin_format(struct kc_trace_builder *builder,
                                   const struct kc_trace_reader *reader);
+
+/* Where the current row, or else the current line, stands. */
+struct kc_trace_place kc_trace_here(struct kc_trace_builder *builder);
+
+/* Counts something repaired, dropped or assumed; remembers where the first one stands. */
+void kc_trace_note_first(struct kc_trace_builder *builder, enum kc_trace_note note);
+static inline void kc_trace_note_count(struct kc_trace_builder *builder, enum kc_trace_note note,
+                                       uint64_t count)
+{
+  if (count == 0) return;
+  if (builder->trace->note[note] == 0) kc_trace_note_first(builder, note);
+  builder->trace->note[note] += count;
+}
+
+/* A fact that is there or not, however often. */
+void kc_trace_note_once(struct kc_trace_builder *builder, enum kc_trace_note note);
+
+/* Whether a file or run has arrival times: all have them, or none. */
+enum kc_err kc_trace_set_arrivals(struct kc_trace_builder *builder, bool there);
 
 /* Counts a column or key that the format does not use, and remembers its name. */
 void kc_trace_note_ignored(struct kc_trace_builder *builder, const char *name, size_t bytes);
@@ -270,12 +298,12 @@ enum kc_err kc_trace_set_blocks(struct kc_trace_builder *builder, uint32_t block
 enum kc_err kc_trace_read_any_tokens(struct kc_trace_builder *builder, enum kc_trace_role role,
                                      uint32_t *tokens);
 
-/* The cell of `role`, which must be there, as a token count: decimal digits, 0 to 4,294,967,295. */
+/* The cell of `role` as a token count: decimal digits, 0 to 4,294,967,295. A null is an error. */
 static inline enum kc_err kc_trace_read_tokens(struct kc_trace_builder *builder,
                                                enum kc_trace_role role, uint32_t *tokens)
 {
   const struct kc_csv_cell *const cell = kc_trace_cell(builder, role);
-  KC_ASSERT(cell != NULL);
+  if (cell == NULL) return kc_trace_read_any_tokens(builder, role, tokens);
   const char *const end = cell->text + cell->bytes;
   const bool is_short = cell->bytes - 1 < KC_SHORT_DIGITS_MAX && end - builder->line_text >= 8;
   const bool number =
@@ -287,7 +315,8 @@ static inline enum kc_err kc_trace_read_tokens(struct kc_trace_builder *builder,
 enum kc_err kc_trace_value_tokens(struct kc_trace_builder *builder, const char *name,
                                   const struct kc_json_value *value, uint32_t *tokens);
 
-/* The cell of `role` as an instant: a bare number (or a JSON number) of builder->unit. */
+/* The cell of `role` as an instant: a bare number (or a JSON number) of builder->unit; a null is an
+ * error. */
 enum kc_err kc_trace_read_instant(struct kc_trace_builder *builder, enum kc_trace_role role,
                                   struct kc_instant *instant);
 /* The same as a duration of 0 or more, at most 106 days. */
@@ -306,7 +335,7 @@ enum kc_err kc_trace_value_wait(struct kc_trace_builder *builder, const char *na
 enum kc_err kc_trace_read_key(struct kc_trace_builder *builder, enum kc_trace_role role,
                               struct kc_trace_key *key);
 
-/* Fails with `<column> is "<cell>": <complaint>`, placed at the cell. */
+/* Fails with `<column> is "<cell>": <complaint>`, placed at the cell; `is null` without one. */
 enum kc_err kc_trace_bad_cell(struct kc_trace_builder *builder, enum kc_trace_role role,
                               const char *complaint);
 /* The same for any JSON value of the current line or document. */

@@ -243,16 +243,18 @@ static void note_ignored(struct kc_trace_builder *builder)
   }
 }
 
-static enum kc_err check_arrivals(struct kc_trace_builder *builder)
+enum kc_err kc_trace_set_arrivals(struct kc_trace_builder *builder, bool there)
 {
-  uint64_t *const note = &builder->trace->note[KC_NOTE_NO_ARRIVALS];
-  const uint64_t absent = builder->cell_of[KC_ROLE_ARRIVAL] < 0;
-  if (builder->trace->file_count > 0 && absent != *note) {
-    return kc_fail_at(builder->diag, KC_ERR_INPUT, builder->path, builder->line, 0,
-                      "this file has %s arrival times, unlike the files before it",
-                      absent ? "no" : "");
+  const bool before = builder->trace->note[KC_NOTE_NO_ARRIVALS] == 0;
+  if (builder->arrivals_known && there != before) {
+    return kc_fail_at(builder->diag, KC_ERR_INPUT, builder->path, kc_trace_here(builder).line, 0,
+                      "%s has %sarrival times, unlike %s before it",
+                      builder->framing == KC_FRAMING_CSV ? "this file" : "this run",
+                      there ? "" : "no ",
+                      builder->framing == KC_FRAMING_CSV ? "the files" : "what stands");
   }
-  *note = absent;
+  builder->arrivals_known = true;
+  if (!there) kc_trace_note_once(builder, KC_NOTE_NO_ARRIVALS);
   return KC_OK;
 }
 
@@ -264,7 +266,7 @@ enum kc_err kc_trace_read_header(struct kc_trace_builder *builder)
   KC_TRY(choose_reader(builder));
   KC_TRY(map_columns(builder));
   builder->columns = builder->row.count;
-  KC_TRY(check_arrivals(builder));
+  KC_TRY(kc_trace_set_arrivals(builder, builder->cell_of[KC_ROLE_ARRIVAL] >= 0));
   if (builder->reader->begin != NULL) KC_TRY(builder->reader->begin(builder));
   note_ignored(builder);
   return KC_OK;

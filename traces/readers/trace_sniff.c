@@ -70,6 +70,59 @@ static bool magic_matches(const struct magic *magic, const char *data, size_t by
   return true;
 }
 
+/* ---- a client of a ServeGen pool ----
+ *
+ *   chunk-7-trace.csv      0,0.105,0.925,Gamma,1.168,8.055     window, rate, variation, family, ...
+ *   chunk-7-dataset.json   {"0": {"input_tokens": "{39: 0.0003, 40: 0.0001, ...}", ...}, ...} */
+
+static const char servegen_sentence[] =
+    "a client of a ServeGen pool (rates and lengths, not requests); make requests of its folder "
+    "with `kvcap trace synth OUT --servegen FOLDER`";
+
+static const char *skip_white(const char *at, const char *end)
+{
+  while (at < end && is_white(*at)) at++;
+  return at;
+}
+
+/* Moves *at behind `text` if it is there, spaces before it skipped. */
+static bool take(const char **at, const char *end, const char *text)
+{
+  const size_t bytes = strlen(text);
+  const char *const from = skip_white(*at, end);
+  if ((size_t)(end - from) < bytes || memcmp(from, text, bytes) != 0) return false;
+  *at = from + bytes;
+  return true;
+}
+
+static size_t take_digits(const char **at, const char *end)
+{
+  const char *const from = *at;
+  while (*at < end && **at >= '0' && **at <= '9') (*at)++;
+  return (size_t)(*at - from);
+}
+
+static bool is_client_lengths(const char *at, const char *end)
+{
+  if (!take(&at, end, "{") || !take(&at, end, "\"") || take_digits(&at, end) == 0) return false;
+  if (!take(&at, end, "\"") || !take(&at, end, ":") || !take(&at, end, "{")) return false;
+  return take(&at, end, "\"input_tokens\"") || take(&at, end, "\"text_tokens\"");
+}
+
+/* Six cells, the fourth a word or nothing, the others numbers. */
+static bool is_client_windows(const char *at, const char *end)
+{
+  unsigned cell = 0;
+  if (take_digits(&at, end) == 0) return false;
+  for (; at < end && *at != '\n' && *at != '\r'; at++) {
+    const bool number = (*at >= '0' && *at <= '9') || *at == '.' || *at == '-' || *at == 'e';
+    const bool letter = lower(*at) >= 'a' && lower(*at) <= 'z';
+    cell += *at == ',';
+    if (*at != ',' && !(cell == 3 ? letter : number)) return false;
+  }
+  return cell == 5 && at < end;
+}
+
 const char *kc_trace_sniff(const char *data, size_t bytes)
 {
   enum { HEAD_BYTES = 512 };
@@ -82,7 +135,8 @@ const char *kc_trace_sniff(const char *data, size_t bytes)
   for (size_t i = 0; i < sizeof magics / sizeof magics[0]; i++) {
     if (magic_matches(&magics[i], data, head)) return magics[i].sentence;
   }
-  return NULL;
+  const bool client = is_client_lengths(data, data + head) || is_client_windows(data, data + head);
+  return client ? servegen_sentence : NULL;
 }
 
 bool kc_trace_is_gzip(const char *data, size_t bytes)

@@ -31,6 +31,8 @@ void *kc_store_column(const struct kc_trace *trace, const struct kc_trace_store 
     case KC_COLUMN_BLOCK_COUNT: return c->block_count;
     case KC_COLUMN_KIND: return c->kind;
     case KC_COLUMN_FLAGS: return c->flags;
+    case KC_COLUMN_LINE: return c->line;
+    case KC_COLUMN_FILE: return c->file;
     case KC_COLUMN_TURN: return store->turn;
     case KC_COLUMN_WAIT_AFTER: return store->wait_after_ps;
     case KC_COLUMNS: break;
@@ -50,6 +52,8 @@ void kc_store_set_column(struct kc_trace *trace, struct kc_trace_store *store,
     case KC_COLUMN_BLOCK_COUNT: c->block_count = rows; break;
     case KC_COLUMN_KIND: c->kind = rows; break;
     case KC_COLUMN_FLAGS: c->flags = rows; break;
+    case KC_COLUMN_LINE: c->line = rows; break;
+    case KC_COLUMN_FILE: c->file = rows; break;
     case KC_COLUMN_TURN: store->turn = rows; break;
     case KC_COLUMN_WAIT_AFTER: store->wait_after_ps = rows; break;
     case KC_COLUMNS: break;
@@ -58,7 +62,7 @@ void kc_store_set_column(struct kc_trace *trace, struct kc_trace_store *store,
 
 size_t kc_store_column_bytes(enum kc_store_column column)
 {
-  static const unsigned char bytes[KC_COLUMNS] = {4, 4, 8, 8, 4, 4, 1, 4, 8};
+  static const unsigned char bytes[KC_COLUMNS] = {4, 4, 8, 8, 4, 4, 1, 4, 4, 4, 8};
   KC_ASSERT((unsigned)column < KC_COLUMNS);
   return bytes[column];
 }
@@ -74,6 +78,7 @@ static int empty_byte(enum kc_store_column column)
 void kc_store_deinit(struct kc_trace_store *store)
 {
   free(store->dropped);
+  free(store->file_first_row);
   free(store->turn);
   free(store->wait_after_ps);
   free(store->session_root);
@@ -104,7 +109,7 @@ static bool resize_column(struct kc_trace_builder *builder, enum kc_store_column
   return true;
 }
 
-static enum kc_err use_column(struct kc_trace_builder *builder, enum kc_store_column column)
+enum kc_err kc_store_use_column(struct kc_trace_builder *builder, enum kc_store_column column)
 {
   if (kc_store_column(builder->trace, builder->store, column) != NULL) return KC_OK;
   if (resize_column(builder, column, 0)) return KC_OK;
@@ -187,7 +192,10 @@ enum kc_err kc_trace_push_id(struct kc_trace_builder *builder, uint64_t id)
     KC_TRY(reserve_id(builder, number));
     store->id_before[number] = before;
   }
-  store->unchained |= store->id_before[number] != before;
+  if (store->id_before[number] != before && !store->unchained) {
+    store->unchained = true;
+    kc_trace_note_first(builder, KC_NOTE_UNCHAINED_IDS);
+  }
   trace->block[at] = number;
   store->pushed++;
   return KC_OK;
@@ -234,9 +242,9 @@ static uint32_t check_block_count(struct kc_trace_builder *builder, uint32_t inp
   if (count == own) {
     builder->store->rows_own_tail += floor != ceil;
   } else if (count == floor || count == ceil) {
-    trace->note[KC_NOTE_IDS_OTHER_TAIL]++;
+    kc_trace_note_count(builder, KC_NOTE_IDS_OTHER_TAIL, 1);
   } else {
-    trace->note[KC_NOTE_IDS_MISMATCH]++;
+    kc_trace_note_count(builder, KC_NOTE_IDS_MISMATCH, 1);
   }
   return count < ceil ? count : ceil;
 }
@@ -246,8 +254,8 @@ static enum kc_err store_blocks(struct kc_trace_builder *builder, uint64_t row,
 {
   struct kc_trace *const trace = builder->trace;
   if (builder->store->pushed == 0) return KC_OK;
-  KC_TRY(use_column(builder, KC_COLUMN_BLOCK_FIRST));
-  KC_TRY(use_column(builder, KC_COLUMN_BLOCK_COUNT));
+  KC_TRY(kc_store_use_column(builder, KC_COLUMN_BLOCK_FIRST));
+  KC_TRY(kc_store_use_column(builder, KC_COLUMN_BLOCK_COUNT));
   trace->column.block_first[row] = trace->block_total;
   trace->column.block_count[row] = check_block_count(builder, input_tokens);
   trace->block_total += trace->column.block_count[row];
@@ -306,25 +314,43 @@ uint32_t kc_store_root(struct kc_trace_store *store, uint32_t session)
   return session;
 }
 
+/* The session continues another one. Each session gets one parent, by its first row, so a parent
+ * that is joined with it already descends from it. */
+static enum kc_err join_parent(struct kc_trace_builder *builder, uint32_t session,
+                               const struct kc_trace_key *key)
+{
+  struct kc_trace_store *const store = builder->store;
+  uint32_t parent;
+  KC_TRY(find_session(builder, key, &parent));
+  if (parent == KC_TRACE_NONE) return KC_OK;
+  kc_trace_note_count(builder, KC_NOTE_OWN_PARENT, parent == session);
+  if (parent == session) return KC_OK;
+  const uint32_t a = kc_store_root(store, parent), b = kc_store_root(store, session);
+  if (a == b) {
+    return kc_trace_bad_cell(builder, KC_ROLE_PARENT,
+                             "this parent continues the row's own chat, so none of the circle "
+                             "could have been first; expected a chat that began before this one");
+  }
+  store->session_root[b] = a;
+  store->sessions_joined = true;
+  return KC_OK;
+}
+
 static enum kc_err store_session(struct kc_trace_builder *builder, uint64_t row, uint32_t session,
                                  const struct kc_trace_raw *raw)
 {
   struct kc_trace_store *const store = builder->store;
-  uint32_t parent;
   if (session == KC_TRACE_NONE) return KC_OK;
-  KC_TRY(use_column(builder, KC_COLUMN_SESSION));
+  KC_TRY(kc_store_use_column(builder, KC_COLUMN_SESSION));
   builder->trace->column.session[row] = session;
+  const bool again = raw->session_once && store->session_arrival_ps[session] != KC_PS_NEVER;
+  kc_trace_note_count(builder, KC_NOTE_REPEATED_CHATS, again);
   store->session_arrival_ps[session] = builder->trace->row[row].arrival_ps;
   if (raw->turn != 0) {
-    KC_TRY(use_column(builder, KC_COLUMN_TURN));
+    KC_TRY(kc_store_use_column(builder, KC_COLUMN_TURN));
     store->turn[row] = raw->turn;
   }
-  KC_TRY(find_session(builder, &raw->parent, &parent));
-  if (parent == KC_TRACE_NONE) return KC_OK;
-  const uint32_t a = kc_store_root(store, parent), b = kc_store_root(store, session);
-  store->session_root[b] = a;
-  store->sessions_joined = true;
-  return KC_OK;
+  return again ? KC_OK : join_parent(builder, session, &raw->parent);
 }
 
 static enum kc_err store_order(struct kc_trace_builder *builder, uint64_t row,
@@ -338,13 +364,14 @@ static enum kc_err store_order(struct kc_trace_builder *builder, uint64_t row,
       return kc_trace_bad_place(builder, NULL, "a row that waits for another, beyond row "
                                                "4,294,967,293, the ceiling of such traces");
     }
-    KC_TRY(use_column(builder, KC_COLUMN_AFTER));
-    KC_TRY(use_column(builder, KC_COLUMN_WAIT));
+    KC_TRY(kc_store_use_column(builder, KC_COLUMN_AFTER));
+    KC_TRY(kc_store_use_column(builder, KC_COLUMN_WAIT));
+    builder->store->want_lines = true;
     column->after[row] = handle ? (uint32_t)raw->after_handle : KC_AFTER_ROW_PREVIOUS;
     column->wait_ps[row] = raw->wait_ps;
   }
   if (raw->wait_after_ps != 0) {
-    KC_TRY(use_column(builder, KC_COLUMN_WAIT_AFTER));
+    KC_TRY(kc_store_use_column(builder, KC_COLUMN_WAIT_AFTER));
     builder->store->wait_after_ps[row] = raw->wait_after_ps;
   }
   return KC_OK;
@@ -368,7 +395,7 @@ static enum kc_err store_kind(struct kc_trace_builder *builder, uint64_t row,
   }
   const uint32_t kind = kc_intern_text_put(&builder->store->kind, name, bytes);
   if (kind == KC_INTERN_FULL) return no_memory(builder, "kinds", builder->store->kind.count);
-  KC_TRY(use_column(builder, KC_COLUMN_KIND));
+  KC_TRY(kc_store_use_column(builder, KC_COLUMN_KIND));
   builder->trace->column.kind[row] = kind;
   return KC_OK;
 }
@@ -378,15 +405,14 @@ static enum kc_err store_kind(struct kc_trace_builder *builder, uint64_t row,
 /* A request that failed or was stopped. */
 static bool apply_outcome(struct kc_trace_builder *builder, const struct kc_trace_raw *raw)
 {
-  uint64_t *const note = builder->trace->note;
   if ((raw->flags & KC_ROW_FAILED) != 0) {
     const bool drop = builder->options->failed == KC_ROW_DROP;
-    note[drop ? KC_NOTE_FAILED_DROPPED : KC_NOTE_FAILED_KEPT]++;
+    kc_trace_note_count(builder, drop ? KC_NOTE_FAILED_DROPPED : KC_NOTE_FAILED_KEPT, 1);
     if (drop) return false;
   }
   if ((raw->flags & KC_ROW_CANCELLED) != 0) {
     const bool drop = builder->options->cancelled == KC_ROW_DROP;
-    note[drop ? KC_NOTE_CANCELLED_DROPPED : KC_NOTE_CANCELLED_KEPT]++;
+    kc_trace_note_count(builder, drop ? KC_NOTE_CANCELLED_DROPPED : KC_NOTE_CANCELLED_KEPT, 1);
     if (drop) return false;
   }
   return true;
@@ -414,7 +440,7 @@ static enum kc_err fill_output(struct kc_trace_builder *builder, struct kc_trace
                       builder->reader->name);
   }
   raw->output_tokens = tokens;
-  builder->trace->note[KC_NOTE_MISSING_OUTPUT]++;
+  kc_trace_note_count(builder, KC_NOTE_MISSING_OUTPUT, 1);
   return KC_OK;
 }
 
@@ -422,21 +448,20 @@ static enum kc_err fill_output(struct kc_trace_builder *builder, struct kc_trace
 static enum kc_err floor_lengths(struct kc_trace_builder *builder, struct kc_trace_raw *raw,
                                  bool *keep)
 {
-  uint64_t *const note = builder->trace->note;
   if (raw->output_tokens == 0) {
     switch (builder->options->zero_output) {
       case KC_ZERO_OUTPUT_ERROR: return fail_zero_output(builder, raw->output_at);
       case KC_ZERO_OUTPUT_DROP:
-        note[KC_NOTE_ZERO_OUTPUT_DROPPED]++;
+        kc_trace_note_count(builder, KC_NOTE_ZERO_OUTPUT_DROPPED, 1);
         *keep = false;
         return KC_OK;
       case KC_ZERO_OUTPUT_FLOOR:
-        note[KC_NOTE_ZERO_OUTPUT_FLOORED]++;
+        kc_trace_note_count(builder, KC_NOTE_ZERO_OUTPUT_FLOORED, 1);
         raw->output_tokens = 1;
     }
   }
   if (raw->input_tokens == 0) {
-    note[KC_NOTE_ZERO_INPUT_FLOORED]++;
+    kc_trace_note_count(builder, KC_NOTE_ZERO_INPUT_FLOORED, 1);
     raw->input_tokens = 1;
   }
   return KC_OK;
@@ -466,6 +491,18 @@ static enum kc_err fail_span(struct kc_trace_builder *builder)
   return kc_trace_bad_place(builder, NULL, sentence);
 }
 
+/* Nearly all rows come within 46 days after the first; the rest in general arithmetic. */
+static inline bool minus_base(const struct kc_trace_builder *builder,
+                              const struct kc_instant *arrival, kc_ps *at_ps)
+{
+  enum { NEAR_S = 4000000 };
+  const uint64_t after_s = (uint64_t)arrival->seconds - (uint64_t)builder->base.seconds;
+  KC_ASSERT(builder->base.fraction_ps == 0);
+  if (after_s >= NEAR_S) return kc_instant_minus(arrival, &builder->base, at_ps);
+  *at_ps = (kc_ps)after_s * KC_PS_PER_S + arrival->fraction_ps;
+  return true;
+}
+
 /* The row's time relative to base; keeps the extremes and counts what is out of order. */
 static enum kc_err place_row(struct kc_trace_builder *builder, const struct kc_instant *arrival,
                              kc_ps *at_ps)
@@ -475,13 +512,13 @@ static enum kc_err place_row(struct kc_trace_builder *builder, const struct kc_i
     builder->base = (struct kc_instant){arrival->seconds, 0};
     at = builder->earliest_ps = builder->latest_ps = arrival->fraction_ps;
   } else {
-    bool fits = kc_instant_minus(arrival, &builder->base, &at);
+    bool fits = minus_base(builder, arrival, &at);
     if (fits && at < builder->earliest_ps) builder->earliest_ps = at;
     if (fits && at > builder->latest_ps) builder->latest_ps = at;
     fits = fits && !__builtin_sub_overflow(builder->latest_ps, builder->earliest_ps, &span);
     if (!fits || span == KC_PS_NEVER) return fail_span(builder);
-    builder->trace->note[KC_NOTE_OUT_OF_ORDER] += at < builder->previous_ps;
-    builder->trace->note[KC_NOTE_TIES] += at == builder->previous_ps;
+    kc_trace_note_count(builder, KC_NOTE_OUT_OF_ORDER, at < builder->previous_ps);
+    kc_trace_note_count(builder, KC_NOTE_TIES, at == builder->previous_ps);
   }
   builder->previous_ps = at;
   *at_ps = at;
@@ -491,7 +528,6 @@ static enum kc_err place_row(struct kc_trace_builder *builder, const struct kc_i
 /* A row without a time takes that of the row before it in its session. */
 static enum kc_err inherit_arrival(struct kc_trace_builder *builder, uint32_t session, kc_ps *at_ps)
 {
-  struct kc_trace *const trace = builder->trace;
   const kc_ps at =
       session == KC_TRACE_NONE ? KC_PS_NEVER : builder->store->session_arrival_ps[session];
   if (at == KC_PS_NEVER) {
@@ -499,9 +535,9 @@ static enum kc_err inherit_arrival(struct kc_trace_builder *builder, uint32_t se
                               "no time in this row, and no earlier row of its session to follow; "
                               "the first request of a session needs a time");
   }
-  trace->note[KC_NOTE_MISSING_ARRIVALS]++;
-  trace->note[KC_NOTE_OUT_OF_ORDER] += at < builder->previous_ps;
-  trace->note[KC_NOTE_TIES] += at == builder->previous_ps;
+  kc_trace_note_count(builder, KC_NOTE_MISSING_ARRIVALS, 1);
+  kc_trace_note_count(builder, KC_NOTE_OUT_OF_ORDER, at < builder->previous_ps);
+  kc_trace_note_count(builder, KC_NOTE_TIES, at == builder->previous_ps);
   builder->previous_ps = at;
   *at_ps = at;
   return KC_OK;
@@ -526,7 +562,7 @@ static enum kc_err store_columns(struct kc_trace_builder *builder, uint64_t row,
   KC_TRY(store_order(builder, row, raw));
   KC_TRY(store_kind(builder, row, raw));
   if (raw->flags == 0) return KC_OK;
-  KC_TRY(use_column(builder, KC_COLUMN_FLAGS));
+  KC_TRY(kc_store_use_column(builder, KC_COLUMN_FLAGS));
   builder->trace->column.flags[row] = raw->flags;
   return KC_OK;
 }
@@ -535,6 +571,13 @@ static bool has_columns(const struct kc_trace_builder *builder, const struct kc_
 {
   return builder->store->pushed > 0 || raw->session.kind != KC_KEY_NONE || raw->kind != NULL ||
          raw->after != KC_AFTER_NONE || raw->wait_after_ps != 0 || raw->flags != 0;
+}
+
+static enum kc_err store_line(struct kc_trace_builder *builder, uint64_t row)
+{
+  KC_TRY(kc_store_use_column(builder, KC_COLUMN_LINE));
+  builder->trace->column.line[row] = kc_trace_here(builder).line;
+  return KC_OK;
 }
 
 /* Remembers the row just seen as dropped. */
@@ -553,7 +596,8 @@ static enum kc_err drop_row(struct kc_trace_builder *builder, const struct kc_tr
   }
   const bool handle = raw->after == KC_AFTER_HANDLE && raw->after_handle < KC_AFTER_ROW_PREVIOUS;
   store->dropped[store->dropped_count++] = (struct kc_dropped_row){
-      (uint32_t)(builder->rows_seen - 1), handle ? (uint32_t)raw->after_handle : KC_TRACE_NONE};
+      (uint32_t)(builder->rows_seen - 1), handle ? (uint32_t)raw->after_handle : KC_TRACE_NONE,
+      handle ? kc_trace_here(builder).line : 0};
   return KC_OK;
 }
 
@@ -567,6 +611,7 @@ enum kc_err kc_store_row(struct kc_trace_builder *builder, struct kc_trace_raw *
   kc_ps at = 0;
   if (handle != NULL) *handle = builder->rows_seen;
   builder->rows_seen++;
+  if (!plain && raw->output_at != NULL) builder->row_at = raw->output_at;
   KC_TRY(apply_policies(builder, raw, plain, &keep));
   if (!keep) {
     if (handle != NULL) {
@@ -581,8 +626,9 @@ enum kc_err kc_store_row(struct kc_trace_builder *builder, struct kc_trace_raw *
   const uint64_t row = trace->count;
   trace->row[row] = (struct kc_trace_row){at, raw->input_tokens, raw->output_tokens};
   if (!plain && has_columns(builder, raw)) KC_TRY(store_columns(builder, row, session, raw));
+  if (builder->store->want_lines) KC_TRY(store_line(builder, row));
   trace->count++;
-  trace->note[KC_NOTE_ROUNDED_TIMES] += builder->rounded;
+  kc_trace_note_count(builder, KC_NOTE_ROUNDED_TIMES, builder->rounded);
   add_totals(trace, raw);
   return KC_OK;
 }

@@ -1,7 +1,7 @@
 /* A look-alike: what a trace looks like in figures, without being the trace.
  *
- *   gaps      |32 gaps|32 gaps|...   cut into runs, the runs dealt like cards: every gap comes
- *             once a deal, so rate and unevenness stay, and bursts stay bursts
+ *   gaps      |a minute|a minute|... cut into runs at quiet places, the runs dealt like cards:
+ *             every gap comes once a deal, so rate and unevenness stay, and a burst stays whole
  *   lengths   row -> (rank of input, rank of output), the rows dealt; then the ranks within each
  *             1/512 of all are dealt too: the source's joint histogram, at full resolution
  *   reuse     row -> leading blocks seen before, and how many rows ago. A new row copies so many
@@ -16,7 +16,12 @@
 
 #include "traces/synth/synth_build.h"
 
-enum { GAPS_A_RUN = 32, RANK_BINS = 512, LOOK_AROUND = 4096 };
+enum { RUN_GAPS_MIN = 32, RUNS_WANTED = 32, RANK_BINS = 512, LOOK_AROUND = 4096 };
+
+/* A run is longer than the bursts that matter to a server, where the trace is long enough for many
+ * of them. */
+#define BUSY_PS (10 * KC_PS_PER_S)
+#define RUN_MIN_PS (45 * KC_PS_PER_S)
 
 struct seen {
   uint32_t reused;   /* leading blocks that earlier rows have shown */
@@ -29,6 +34,7 @@ struct like {
   uint64_t count;                /* rows of the source */
   uint32_t *deal;                /* rows, as dealt */
   uint32_t *run;                 /* runs of gaps, as dealt */
+  uint32_t *run_first;           /* gap that starts each run; runs + 1 entries are in use */
   uint64_t runs, run_at, gap_at; /* next run; next gap within it */
   uint32_t *sorted[2];           /* input and output tokens, ascending */
   uint32_t *rank[2];             /* of each row */
@@ -48,6 +54,60 @@ static int by_u64(const void *a, const void *b)
 static uint32_t length_of(const struct kc_trace *trace, uint64_t row, unsigned side)
 {
   return side == 0 ? trace->row[row].input_tokens : trace->row[row].output_tokens;
+}
+
+static kc_ps gap_of(const struct kc_trace *trace, uint64_t gap)
+{
+  return trace->row[gap + 1].arrival_ps - trace->row[gap].arrival_ps;
+}
+
+/* near[i]: rows within BUSY_PS before and after row i. */
+static void fit_near(const struct kc_trace *source, uint32_t *near)
+{
+  uint64_t low = 0, high = 0;
+  for (uint64_t i = 0; i < source->count; i++) {
+    const kc_ps at = source->row[i].arrival_ps;
+    while (at - source->row[low].arrival_ps > BUSY_PS) low++;
+    while (high < source->count && source->row[high].arrival_ps - at <= BUSY_PS) high++;
+    near[i] = (uint32_t)(high - low);
+    KC_ASSERT(low <= i && i < high);
+  }
+}
+
+/* Where the run that starts with gap `first` ends: behind a gap of at least the mean length, so
+ * that rows of one burst, or of one tick of a coarse clock, stay together; and between one and two
+ * lengths on, where least happens around, so that the busiest stretches are not cut apart. */
+static uint64_t end_of_run(const struct like *like, const uint32_t *near, uint64_t first,
+                           kc_ps mean_ps, kc_ps length_ps)
+{
+  const struct kc_trace *const source = like->source;
+  const uint64_t gaps = like->count - 1;
+  const kc_ps start_ps = source->row[first].arrival_ps;
+  uint64_t best = gaps;
+  for (uint64_t end = first + RUN_GAPS_MIN; end < gaps; end++) {
+    const kc_ps length = source->row[end].arrival_ps - start_ps;
+    if (length < length_ps || gap_of(source, end - 1) < mean_ps) continue;
+    if (best < gaps && length / 2 >= length_ps) break;
+    if (best == gaps || near[end] < near[best]) best = end;
+  }
+  return best;
+}
+
+/* Cuts the gaps into runs. */
+static void fit_runs(struct like *like, uint32_t *near)
+{
+  const kc_ps span_ps = like->source->span_ps;
+  const uint64_t gaps = like->count - 1;
+  const kc_ps share_ps = span_ps / RUNS_WANTED;
+  const kc_ps length_ps = share_ps < RUN_MIN_PS ? share_ps : RUN_MIN_PS;
+  KC_ASSERT(gaps >= 1);
+  fit_near(like->source, near);
+  like->runs = 0;
+  for (uint64_t first = 0; first < gaps;) {
+    like->run_first[like->runs++] = (uint32_t)first;
+    first = end_of_run(like, near, first, span_ps / (kc_ps)gaps, length_ps);
+  }
+  like->run_first[like->runs] = (uint32_t)gaps;
 }
 
 /* Ranks of one side; equal lengths rank in the order of the rows. `scratch` holds count entries. */
@@ -87,7 +147,8 @@ static bool take_all(struct like *like)
 {
   const uint64_t count = like->count;
   bool all = (like->deal = take(count, sizeof *like->deal)) != NULL;
-  all = all && (like->run = take(like->runs, sizeof *like->run)) != NULL;
+  all = all && (like->run = take(count, sizeof *like->run)) != NULL;
+  all = all && (like->run_first = take(count + 1, sizeof *like->run_first)) != NULL;
   for (unsigned side = 0; side < 2; side++) {
     all = all && (like->sorted[side] = take(count, sizeof *like->sorted[side])) != NULL;
     all = all && (like->rank[side] = take(count, sizeof *like->rank[side])) != NULL;
@@ -101,6 +162,7 @@ static void like_free(struct like *like)
 {
   free(like->deal);
   free(like->run);
+  free(like->run_first);
   free(like->seen);
   for (unsigned side = 0; side < 2; side++) {
     free(like->sorted[side]);
@@ -114,16 +176,19 @@ static enum kc_err fit(struct like *like, struct kc_diag *diag)
   const uint32_t ids = like->source->block_distinct;
   uint64_t *scratch = take(like->count, sizeof *scratch);
   uint32_t *last_row = take(ids, sizeof *last_row);
-  const bool all = take_all(like) && scratch != NULL && last_row != NULL;
+  uint32_t *near = take(like->count, sizeof *near);
+  const bool all = take_all(like) && scratch != NULL && last_row != NULL && near != NULL;
   if (all) {
     for (unsigned side = 0; side < 2; side++) fit_ranks(like, side, scratch);
     memset(last_row, 0xff, ids * sizeof *last_row);
     if (like->seen != NULL) fit_reuse(like, last_row);
     for (uint64_t i = 0; i < like->count; i++) like->deal[i] = (uint32_t)i;
+    fit_runs(like, near);
     for (uint64_t i = 0; i < like->runs; i++) like->run[i] = (uint32_t)i;
   }
   free(scratch);
   free(last_row);
+  free(near);
   return all ? KC_OK : kc_fail(diag, KC_ERR_MEMORY, "the host ran out of memory");
 }
 
@@ -143,17 +208,17 @@ static void shuffle(struct kc_random *random, uint32_t *card, uint64_t count)
 /* Time from one row to the next. */
 static kc_ps next_gap(struct like *like)
 {
-  const uint64_t gaps = like->count - 1;
   if (like->run_at == like->runs) like->run_at = 0;
   if (like->run_at == 0 && like->gap_at == 0) shuffle(&like->random, like->run, like->runs);
-  const uint64_t row = (uint64_t)like->run[like->run_at] * GAPS_A_RUN + like->gap_at;
-  KC_ASSERT(row < gaps);
+  const uint32_t run = like->run[like->run_at];
+  const uint64_t gap = like->run_first[run] + like->gap_at;
+  KC_ASSERT(gap < like->count - 1);
   like->gap_at++;
-  if (like->gap_at == GAPS_A_RUN || row + 1 == gaps) {
+  if (gap + 1 == like->run_first[run + 1]) {
     like->gap_at = 0;
     like->run_at++;
   }
-  return like->source->row[row + 1].arrival_ps - like->source->row[row].arrival_ps;
+  return gap_of(like->source, gap);
 }
 
 /* Deals the rows, and the ranks within each of their bins, anew. */
@@ -339,7 +404,6 @@ enum kc_err kc_synth_like(struct kc_trace *trace, const struct kc_trace *source,
                       "a trace to be followed has at most %llu requests",
                       (unsigned long long)KC_SYNTH_ROWS_MAX);
   }
-  like.runs = (source->count - 1 + GAPS_A_RUN - 1) / GAPS_A_RUN;
   kc_random_init(&like.random, seed, "synth like", 0);
   enum kc_err err = fit(&like, diag);
   if (err == KC_OK) err = make(&like, trace, rows > 0 ? rows : source->count, diag);

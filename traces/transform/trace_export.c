@@ -25,7 +25,7 @@ struct loss_words {
 };
 
 static const struct loss_words loss_words[KC_LOSSES] = {
-    [KC_LOSS_TIMES] = {"times", "arrivals rounded to the format's clock"},
+    [KC_LOSS_TIMES] = {"times", NULL}, /* by the format's clock */
     [KC_LOSS_SESSIONS] = {"sessions", "rows lose their session"},
     [KC_LOSS_LINKS] = {"links", "rows lose the row they wait for"},
     [KC_LOSS_IDS] = {"prefix_ids", "rows lose their prefix ids"},
@@ -43,10 +43,19 @@ const char *kc_export_loss_name(enum kc_export_loss loss)
   return loss_words[loss].name;
 }
 
-const char *kc_export_loss_text(enum kc_export_loss loss)
+const char *kc_export_loss_text(enum kc_export_loss loss, enum kc_export_format format)
 {
   KC_ASSERT((unsigned)loss < KC_LOSSES);
-  return loss_words[loss].text;
+  if (loss != KC_LOSS_TIMES) return loss_words[loss].text;
+  return format == KC_EXPORT_AZURE ? "arrivals rounded to steps of 100 ns"
+                                   : "arrivals rounded to whole milliseconds";
+}
+
+const char *kc_export_format_name(enum kc_export_format format)
+{
+  static const char *const names[] = {"kvcap", "azure", "vidur", "mooncake"};
+  KC_ASSERT((unsigned)format < sizeof names / sizeof names[0]);
+  return names[format];
 }
 
 /* ---- losses ---- */

@@ -7,6 +7,7 @@
 #include "traces/trace.h"
 
 enum kc_export_format { KC_EXPORT_KVCAP, KC_EXPORT_AZURE, KC_EXPORT_VIDUR, KC_EXPORT_MOONCAKE };
+const char *kc_export_format_name(enum kc_export_format format); /* "kvcap", ...; never NULL */
 
 /* Rows that lose something; BLOCK_SIZE and TAIL are 1 when the reader must be told. */
 enum kc_export_loss {
@@ -21,7 +22,8 @@ enum kc_export_loss {
   KC_LOSSES
 };
 const char *kc_export_loss_name(enum kc_export_loss loss); /* stable key; never NULL */
-const char *kc_export_loss_text(enum kc_export_loss loss); /* for people, follows a count */
+/* For people, follows a count: "arrivals rounded to whole milliseconds". Never NULL. */
+const char *kc_export_loss_text(enum kc_export_loss loss, enum kc_export_format format);
 
 /* Fills lost[]; true when nothing is lost. O(rows). */
 bool kc_trace_export_losses(const struct kc_trace *trace, enum kc_export_format format,

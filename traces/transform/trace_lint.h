@@ -18,7 +18,9 @@ struct kc_lint_finding {
   enum kc_lint_severity severity;
   uint64_t count;            /* rows, lines, ... as `what` says; 1 for a fact about the whole */
   char path[KC_DIAG_PATH_BYTES]; /* of the file, "" when it is the trace as a whole */
-  uint64_t line;             /* of that file, 1-based; 0 when not known */
+  uint64_t line;             /* of that file, 1-based: the first of `count`, the row that stands
+                                out, or for what holds of all rows where their columns are named;
+                                0 when not known (a load without lines) */
   uint64_t row;              /* in order of arrival, 1-based; 0 when none stands out */
   char what[KC_LINT_WHAT_BYTES];
   const char *consequence;   /* static text */

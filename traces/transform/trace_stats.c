@@ -1,8 +1,11 @@
 /* Figures of a trace, in two passes over its rows and one sort of each length.
  *
  *   row[]      ->  arrivals (gaps, ties, tick, 10 s window)
- *   input[]  sorted copy -> percentiles -> rank of each row by binary search -> Spearman
+ *   input[]  sorted copy -> percentiles -> rank of each row -> Spearman
  *   output[] sorted copy -> percentiles -> ...
+ *
+ * Lengths are small numbers, so many rows are sorted by counting and ranked by a table of 2^20
+ * entries at most; longer lengths go by qsort and binary search.
  *
  * Sums are exact in 128 bits: the sum of squared gaps is at most the square of the span, below
  * 2^126; the sum of 10^8 squared 32-bit lengths is below 2^91. Only the last step of a correlation
@@ -16,7 +19,7 @@
 
 #include "engine/base/check.h"
 
-enum { PPM = 1000000 };
+enum { PPM = 1000000, TABLE_VALUES_MAX = 1 << 20, COUNTED_ROWS_MIN = 4096 };
 
 /* ---- percentiles ---- */
 
@@ -24,6 +27,30 @@ static int compare_u32(const void *a, const void *b)
 {
   const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
   return (x > y) - (x < y);
+}
+
+static uint32_t largest(const uint32_t *value, uint64_t count)
+{
+  uint32_t most = 0;
+  for (uint64_t i = 0; i < count; i++) most = value[i] > most ? value[i] : most;
+  return most;
+}
+
+/* Sorts by counting each value; false when the values are too large or memory is short. */
+static bool sort_by_counting(uint32_t *value, uint64_t count)
+{
+  const uint32_t most = largest(value, count);
+  if (count < COUNTED_ROWS_MIN || most >= TABLE_VALUES_MAX) return false;
+  uint64_t *const rows = calloc((size_t)most + 1, sizeof *rows);
+  if (rows == NULL) return false;
+  for (uint64_t i = 0; i < count; i++) rows[value[i]]++;
+  uint64_t at = 0;
+  for (uint32_t v = 0; v <= most; v++) {
+    for (uint64_t left = rows[v]; left > 0; left--) value[at++] = v;
+  }
+  free(rows);
+  KC_ASSERT(at == count);
+  return true;
 }
 
 uint32_t kc_percentile(const uint32_t *ascending, uint64_t count, unsigned per_mille)
@@ -40,7 +67,7 @@ void kc_length_stats_of(uint32_t *value, uint64_t count, struct kc_length_stats 
   KC_ASSERT(stats != NULL);
   memset(stats, 0, sizeof *stats);
   if (count == 0) return;
-  qsort(value, count, sizeof *value, compare_u32);
+  if (!sort_by_counting(value, count)) qsort(value, count, sizeof *value, compare_u32);
   for (uint64_t i = 0; i < count; i++) stats->total += value[i];
   stats->count = count;
   stats->mean_milli = kc_muldiv_round(stats->total, 1000, count);
@@ -115,17 +142,38 @@ static uint64_t twice_rank(const uint32_t *ascending, uint64_t count, uint32_t v
          count_below(ascending, count, value, true);
 }
 
+/* What twice_rank says of each value up to the largest; NULL when that is too large, or memory is
+ * short, or there are too few rows for it to pay. */
+static uint64_t *rank_table(const uint32_t *ascending, uint64_t count)
+{
+  const uint32_t most = ascending[count - 1];
+  if (count < COUNTED_ROWS_MIN || most >= TABLE_VALUES_MAX) return NULL;
+  uint64_t *const twice = calloc((size_t)most + 1, sizeof *twice);
+  for (uint64_t first = 0, end; twice != NULL && first < count; first = end) {
+    for (end = first + 1; end < count && ascending[end] == ascending[first];) end++;
+    twice[ascending[first]] = first + 1 + end;
+  }
+  return twice;
+}
+
 static void correlate(const struct kc_trace *trace, const uint32_t *inputs, const uint32_t *outputs,
                       struct kc_trace_stats *stats)
 {
   struct sums plain = {0}, ranks = {0};
-  KC_ASSERT(trace->count > 0);
-  for (uint64_t i = 0; i < trace->count; i++) {
+  const uint64_t count = trace->count;
+  KC_ASSERT(count > 0);
+  uint64_t *const x_rank = rank_table(inputs, count), *const y_rank = rank_table(outputs, count);
+  for (uint64_t i = 0; i < count; i++) {
     const struct kc_trace_row *const row = &trace->row[i];
     add_pair(&plain, row->input_tokens, row->output_tokens);
-    add_pair(&ranks, twice_rank(inputs, trace->count, row->input_tokens),
-             twice_rank(outputs, trace->count, row->output_tokens));
+    add_pair(&ranks,
+             x_rank != NULL ? x_rank[row->input_tokens]
+                            : twice_rank(inputs, count, row->input_tokens),
+             y_rank != NULL ? y_rank[row->output_tokens]
+                            : twice_rank(outputs, count, row->output_tokens));
   }
+  free(x_rank);
+  free(y_rank);
   KC_ASSERT(ranks.x == ranks.y); /* n (n + 1), ties or not */
   stats->pearson_ppm = correlation_ppm(&plain);
   stats->spearman_ppm = correlation_ppm(&ranks);

@@ -73,6 +73,8 @@ static void move_row(struct kc_trace *trace, uint64_t to, uint64_t from)
   if (column->block_count != NULL) column->block_count[to] = column->block_count[from];
   if (column->kind != NULL) column->kind[to] = column->kind[from];
   if (column->flags != NULL) column->flags[to] = column->flags[from];
+  if (column->line != NULL) column->line[to] = column->line[from];
+  if (column->file != NULL) column->file[to] = column->file[from];
 }
 
 /* place[i] becomes the new number of row i. */

@@ -1,12 +1,7 @@
 /* Any bytes as JSON rows of the Mooncake family, or as the program's own CSV, under policies and
  * overrides that the last byte picks. What is accepted must keep the promises of trace.h and
  * survive being written in the program's own format and read again. */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "engine/base/check.h"
-#include "traces/trace.h"
+#include "tests/fuzz/traces_readers/fuzz_format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -109,11 +104,15 @@ static void draw_options(struct kc_trace_options *options, uint8_t byte)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+  const char *const only = fuzz_only_format();
   struct kc_trace trace;
   struct kc_trace_options options;
   struct kc_diag diag;
+  bool accepted = false;
   for (int way = 0; way < 2; way++) {
     draw_options(&options, way == 0 || size == 0 ? 0 : data[size - 1]);
+    if (only != NULL) options.format = only;
+    options.lines = way == 1;
     const enum kc_err result =
         kc_trace_parse(&trace, "fuzz", (const char *)data, size, &options, &diag);
     if (result != KC_OK) {
@@ -122,8 +121,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
       continue;
     }
     check_trace(&trace);
+    fuzz_check_lines(&trace, options.lines);
     check_round_trip(&trace);
     kc_trace_free(&trace);
+    accepted = true;
   }
+  fuzz_add_input(accepted);
   return 0;
 }

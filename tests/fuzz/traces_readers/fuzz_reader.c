@@ -1,12 +1,8 @@
 /* Any bytes as sessions and logs: recognised by content, and once more as the format that the
- * length picks. What is accepted must be in order and add up, and its links must lead back to rows
- * of the same trace; written in the program's own format and read again it is the same. */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "engine/base/check.h"
-#include "traces/trace.h"
+ * length picks (or as one format throughout: fuzz_format.h). What is accepted must be in order and
+ * add up, and its links must lead back to rows of the same trace; written in the program's own
+ * format and read again it is the same. */
+#include "tests/fuzz/traces_readers/fuzz_format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -131,7 +127,8 @@ static void check_round_trip(const struct kc_trace *trace)
   free(text.bytes);
 }
 
-static void parse_one(const uint8_t *data, size_t size, const struct kc_trace_options *options)
+/* True when the input was accepted. */
+static bool parse_one(const uint8_t *data, size_t size, const struct kc_trace_options *options)
 {
   struct kc_trace trace;
   struct kc_diag diag;
@@ -139,24 +136,30 @@ static void parse_one(const uint8_t *data, size_t size, const struct kc_trace_op
       kc_trace_parse(&trace, "fuzz", (const char *)data, size, options, &diag);
   if (result == KC_OK) {
     check_trace(&trace);
+    fuzz_check_lines(&trace, options->lines);
     check_round_trip(&trace);
     kc_trace_free(&trace);
-    return;
+    return true;
   }
   KC_ASSERT(trace.row == NULL && trace.block == NULL);
   KC_ASSERT(diag.code == result && diag.text[0] != '\0');
+  return false;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   static const char *const formats[] = {"burstgpt", "tracelab", "tracelab-rounds", "weka",
                                         "llmservingsim", "benchlog", "bench-result"};
+  const char *const only = fuzz_only_format();
   struct kc_trace_options options;
   kc_trace_options_default(&options);
+  options.format = only;
   options.zero_output = KC_ZERO_OUTPUT_FLOOR;
-  parse_one(data, size, &options);
+  bool accepted = parse_one(data, size, &options);
   options.zero_output = KC_ZERO_OUTPUT_DROP;
-  options.format = formats[size % (sizeof formats / sizeof formats[0])];
-  parse_one(data, size, &options);
+  options.lines = true;
+  if (only == NULL) options.format = formats[size % (sizeof formats / sizeof formats[0])];
+  accepted |= parse_one(data, size, &options);
+  fuzz_add_input(accepted);
   return 0;
 }

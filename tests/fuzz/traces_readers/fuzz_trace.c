@@ -1,13 +1,6 @@
 /* Any bytes as a trace. They are read under every policy; what is accepted must be in order and add
  * up, and must survive being written out as plain CSV and read again, row for row. */
-#include <inttypes.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "engine/base/check.h"
-#include "traces/trace.h"
+#include "tests/fuzz/traces_readers/fuzz_format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -57,24 +50,30 @@ static void check_round_trip(const struct kc_trace *trace, const struct kc_trace
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   static const char *const formats[] = {NULL, "azure", "vidur"};
+  const char *const only = fuzz_only_format();
   struct kc_trace_options options;
+  bool accepted = false;
   kc_trace_options_default(&options);
   for (int policy = KC_ZERO_OUTPUT_ERROR; policy <= KC_ZERO_OUTPUT_FLOOR; policy++) {
     struct kc_trace trace;
     struct kc_diag diag;
     options.zero_output = (enum kc_zero_output)policy;
-    options.format = formats[policy];
+    options.lines = policy == KC_ZERO_OUTPUT_FLOOR;
+    options.format = only != NULL ? only : formats[policy];
     const enum kc_err result =
         kc_trace_parse(&trace, "fuzz", (const char *)data, size, &options, &diag);
     if (result == KC_OK) {
       check_trace(&trace);
+      fuzz_check_lines(&trace, options.lines);
       options.format = NULL;
       check_round_trip(&trace, &options);
       kc_trace_free(&trace);
+      accepted = true;
     } else {
       KC_ASSERT(trace.row == NULL);
       KC_ASSERT(diag.code == result && diag.text[0] != '\0');
     }
   }
+  fuzz_add_input(accepted);
   return 0;
 }

@@ -138,6 +138,8 @@ static void waits_of_months_are_refused(void **state)
     assert_true(kc_events_pop(f.queue, &event));
     assert_int_equal(kc_sessions_offer(&f.sessions, event.time_ps, &row, &f.diag), KC_ERR_LIMIT);
     assert_non_null(strstr(f.diag.text, i == 0 ? "would start 53 days" : "would start 106 days"));
+    assert_non_null(strstr(f.diag.text, "(workload.idle_cap: 600s, or kvcap trace convert "
+                                        "--idle-cap)"));
     kc_arena_deinit(&f.arena);
   }
 }

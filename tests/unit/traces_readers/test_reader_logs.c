@@ -187,6 +187,51 @@ static void result_messages(void **state)
   check_messages("bench-result", table, sizeof table / sizeof table[0]);
 }
 
+/* A null where every object needs a value is refused at its line, whatever the reader. */
+static void nulls_in_required_keys(void **state)
+{
+  (void)state;
+  static const struct reader_message logs[] = {
+      {"{\"request_id\": \"b\", \"input_toks\": 1, \"output_toks\": null, \"arrival_time\": 5}",
+       "t.json:1: output_toks is null: expected a whole number from 0 to 4294967295"},
+      {"{\"request_id\": \"b\", \"input_toks\": null, \"output_toks\": 1, \"arrival_time\": 5}",
+       "t.json:1: input_toks is null: expected a whole number from 0 to 4294967295"},
+      {"{\"request_id\": \"b\", \"input_toks\": 1, \"output_toks\": 1, \"arrival_time\": null}",
+       "t.json:1: arrival_time is null: expected a number"},
+  };
+  static const struct reader_message flat[] = {
+      {"{\"input_toks\": 1, \"output_toks\": 1, \"arrival_time_ns\": 1}\n"
+       "{\"input_toks\": 1, \"output_toks\": 1, \"arrival_time_ns\": null}",
+       "t.json:2: arrival_time_ns is null: expected a number"},
+  };
+  static const struct reader_message rounds[] = {
+      {"{\"session_id\": null, \"round_index\": 0, \"input_tokens_total\": 1, "
+       "\"output_tokens\": 1, \"timing_events\": []}",
+       "t.json:1: session_id is null: expected the name or number of a session"},
+      {"{\"session_id\": 1, \"round_index\": null, \"input_tokens_total\": 1, "
+       "\"output_tokens\": 1, \"timing_events\": []}",
+       "t.json:1: round_index is null: expected a whole number from 0 to 4294967295"},
+  };
+  check_messages("benchlog", logs, sizeof logs / sizeof logs[0]);
+  check_messages("llmservingsim", flat, sizeof flat / sizeof flat[0]);
+  check_messages("tracelab-rounds", rounds, sizeof rounds / sizeof rounds[0]);
+}
+
+/* Runs with and without times cannot be one trace: half of it would arrive at 0. */
+static void runs_agree_about_times(void **state)
+{
+  (void)state;
+  static const struct reader_message table[] = {
+      {"{\"input_lens\": [1], \"output_lens\": [1], \"start_times\": [1.5]}\n"
+       "{\"input_lens\": [1], \"output_lens\": [1]}",
+       "t.json:2: this run has no arrival times, unlike what stands before it"},
+      {"{\"input_lens\": [1], \"output_lens\": [1]}\n\n"
+       "{\"input_lens\": [1], \"output_lens\": [1], \"start_times\": [1.5]}",
+       "t.json:3: this run has arrival times, unlike what stands before it"},
+  };
+  check_messages("bench-result", table, sizeof table / sizeof table[0]);
+}
+
 /* A unit that the user states holds for all times of a format whose times are numbers, and is an
  * error where they are dates. */
 static void stated_units_hold(void **state)
@@ -219,6 +264,8 @@ int main(void)
       cmocka_unit_test(vllm_result_with_start_times),
       cmocka_unit_test(sglang_result_has_no_start_times),
       cmocka_unit_test(result_messages),
+      cmocka_unit_test(nulls_in_required_keys),
+      cmocka_unit_test(runs_agree_about_times),
       cmocka_unit_test(stated_units_hold),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

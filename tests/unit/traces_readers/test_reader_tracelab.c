@@ -47,6 +47,7 @@ static void pitfall_35_prompt_is_prefix_plus_input(void **state)
                               "a,1000,1,576,128,64,100.5\nb,1500,1,664,120,48,0\n"
                               "a,1000,2,100,50,64,7\n");
   check_two_sessions(&trace);
+  assert_true(trace.adds_past);
   kc_trace_free(&trace);
 }
 
@@ -148,6 +149,7 @@ static void rounds_arrive_with_their_last_input(void **state)
       ROUND("s", "2", "5740", "29381", "16",
             EVENT("user_message", "55.000") "," EVENT("text", "56.000"), TOOL("null")));
   assert_string_equal(trace.format, "tracelab-rounds");
+  assert_false(trace.adds_past); /* input_tokens_total is the whole prompt */
   assert_int_equal(trace.count, 3);
   assert_int_equal(trace.row[0].input_tokens, 32270);
   assert_int_equal(trace.row[1].output_tokens, 1015);

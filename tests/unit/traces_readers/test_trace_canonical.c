@@ -91,13 +91,13 @@ static void refused(void **state)
                "t.csv:2:9: prefix_ids is \"x\": expected prefix ids, whole numbers from 0 to 2^64 "
                "- 1, with spaces between");
   expect_error(H ",after\n0,1,1,\n0,1,1,2\n",
-               "t.csv: a row waits for row 2, but the last row is 1 (the first is 0)");
+               "t.csv:3: this row waits for row 2, but the last row of the file is 1 (the first "
+               "is 0)");
   expect_error(H ",after\n0,1,1,1\n0,1,1,0\n",
-               "t.csv: row 0 (the first is 0) waits for a row that waits for it; nothing in this "
-               "circle could start");
+               "t.csv:2: this row waits for the row of line 3, which waits for it in turn; nothing "
+               "in this circle could start");
   expect_error(H ",after\n0,1,1,0\n",
-               "t.csv: row 0 (the first is 0) waits for a row that waits for it; nothing in this "
-               "circle could start");
+               "t.csv:2: this row waits for itself, so it could never start");
   expect_error(H ",after,wait_ps\n0,1,1,,\n0,1,1,0,-5\n",
                "t.csv:3:9: wait_ps is \"-5\": it is negative; expected a number of ps, 0 or more");
 }

@@ -43,6 +43,10 @@
 /* A literal with its length, so that it may hold NUL bytes. */
 #define BYTES(text) (text), sizeof(text) - 1
 
+#define SERVEGEN_CLIENT                                                                     \
+  "t.csv: this is a client of a ServeGen pool (rates and lengths, not requests); make requests " \
+  "of its folder with `kvcap trace synth OUT --servegen FOLDER`"
+
 struct malformed {
   const char *text;
   size_t bytes;
@@ -72,6 +76,10 @@ static const struct malformed framing[] = {
     {BYTES("BZh91AY"),
      "t.csv: this is compressed by bzip2; unpack it first (bzip2 -d), or use gzip"},
     {BYTES("PK\x03\x04...."), "t.csv: this is a zip archive; unpack it first (unzip)"},
+    {BYTES("0,0.105,0.925,Gamma,1.168,8.055\n600,0,0,,0,0\n"), SERVEGEN_CLIENT},
+    {BYTES("0,0,0,,0,0\r\n"), SERVEGEN_CLIENT},
+    {BYTES("{\n \"21600\": {\n  \"input_tokens\": \"{39: 0.5}\"}}\n"), SERVEGEN_CLIENT},
+    {BYTES("{\"0\":{\"text_tokens\":\"{}\"}}"), SERVEGEN_CLIENT},
     {BYTES("PAR1...."), "t.csv: this is a Parquet file; export it as CSV first"},
     {BYTES(A DAY ",1\0,2\n"),
      "t.csv:2:22: a NUL byte; expected text (damaged, binary or UTF-16 file?)"},
@@ -368,10 +376,13 @@ static void damaged_gzip(void **state)
                          "t.csv: gzip data ends early, after 60 inflated bytes; fetch it again");
   wrong += check_message(packed, 2, &options, KC_ERR_INPUT,
                          "t.csv: gzip data ends early, after 0 inflated bytes; fetch it again");
-  packed[bytes - 8] = (char)(packed[bytes - 8] ^ 1); /* the stored CRC */
+  packed[bytes - 8] = (char)(packed[bytes - 8] ^ 1); /* the stored CRC, read in one go */
+  char crc_message[160];
+  snprintf(crc_message, sizeof crc_message,
+           "t.csv: gzip data is damaged at or before byte %zu of %zu, after 60 inflated bytes "
+           "(incorrect data check); fetch it again", bytes - 4, bytes);
   wrong += check_message(packed, bytes, &options, KC_ERR_INPUT,
-                         "t.csv: gzip data is damaged after 60 inflated bytes (incorrect data "
-                         "check); fetch it again");
+                         crc_message);
   size_t twice_bytes, empty_bytes;
   char *const twice = gzip_bytes(packed, bytes, &twice_bytes);
   wrong += check_message(twice, twice_bytes, &options, KC_ERR_INPUT,
@@ -390,6 +401,43 @@ static void damaged_gzip(void **state)
                          "t.csv: this is a tar archive; unpack it first (tar -xf)");
   free(packed_tar);
   assert_int_equal(wrong, 0);
+}
+
+/* A megabyte of rows that gzip can only store: bit by bit flipped, the file is said to be damaged,
+ * not the row that the bit made nonsense of. The sum stands at the end, so no earlier place is
+ * known. Unharmed, the same row is the row's fault. */
+static void bits_of_gzip(void **state)
+{
+  (void)state;
+  enum { ROWS = 60000, ROW_BYTES = 24 };
+  struct kc_trace_options options;
+  struct kc_trace trace;
+  struct kc_diag diag;
+  size_t used = (size_t)sizeof V - 1, bytes;
+  char *const text = malloc((size_t)ROWS * ROW_BYTES);
+  assert_non_null(text);
+  memcpy(text, V, used);
+  for (uint64_t i = 0; i < ROWS; i++) {
+    used += (size_t)snprintf(text + used, ROW_BYTES, "%u,%u,%u\n", (unsigned)i,
+                             (unsigned)(i * i * 7919 % 9973 + 1), (unsigned)(i * 31 % 997 + 1));
+  }
+  char *const packed = gzip_bytes(text, used, &bytes);
+  kc_trace_options_default(&options);
+  for (size_t at = 20; at < bytes - 8; at += bytes / 23) {
+    packed[at] = (char)(packed[at] ^ 0x10);
+    assert_int_equal(parse_text_with(&trace, packed, bytes, &options, &diag), KC_ERR_INPUT);
+    const bool told = strncmp(diag.text, "gzip data is damaged at or before byte ", 39) == 0 ||
+                      strncmp(diag.text, "gzip data ends early", 20) == 0;
+    if (!told || diag.line != 0) fail_msg("byte %zu: %s", at, diag.text);
+    packed[at] = (char)(packed[at] ^ 0x10);
+  }
+  free(packed);
+  text[sizeof V - 1] = 'x';
+  char *const wrong = gzip_bytes(text, used, &bytes);
+  assert_int_equal(parse_text_with(&trace, wrong, bytes, &options, &diag), KC_ERR_INPUT);
+  assert_int_equal(diag.line, 2);
+  free(wrong);
+  free(text);
 }
 
 /* Many long column names are cut, never overflown. */
@@ -429,6 +477,7 @@ int main(void)
       cmocka_unit_test(options_and_ceilings),
       cmocka_unit_test(overlong_line_and_too_many_columns),
       cmocka_unit_test(damaged_gzip),
+      cmocka_unit_test(bits_of_gzip),
       cmocka_unit_test(long_column_lists_are_cut),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

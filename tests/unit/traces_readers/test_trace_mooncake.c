@@ -427,6 +427,32 @@ static void pitfall_35_36_chats(void **state)
 
 #define TURN(session, rest) "{\"session_id\": \"" session "\", " rest ", \"output_length\": 2}\n"
 
+/* Parents that cannot be: a chat of its own parent begins a session, a circle is refused where it
+ * closes, and a chat that is there twice stays twice, in the session of the first. */
+static void pitfall_36_odd_parents(void **state)
+{
+  (void)state;
+  struct kc_trace trace;
+  parse_ok(&trace, CHAT("1", "1", "0") CHAT("2", "1", "1") CHAT("3", "-1", "2"));
+  assert_int_equal(trace.note[KC_NOTE_OWN_PARENT], 1);
+  assert_int_equal(trace.note_at[KC_NOTE_OWN_PARENT].line, 1);
+  assert_int_equal(trace.session_count, 2);
+  kc_trace_free(&trace);
+  parse_ok(&trace, CHAT("1", "-1", "0") CHAT("2", "-1", "1") CHAT("1", "2", "2")
+           CHAT("2", "1", "3") CHAT("1", "-1", "4"));
+  assert_int_equal(trace.note[KC_NOTE_REPEATED_CHATS], 3);
+  assert_int_equal(trace.note_at[KC_NOTE_REPEATED_CHATS].line, 3);
+  assert_int_equal(trace.count, 5);
+  static const uint32_t session[] = {0, 1, 0, 1, 0};
+  assert_memory_equal(trace.column.session, session, sizeof session);
+  kc_trace_free(&trace);
+  expect_error(CHAT("1", "3", "0") CHAT("2", "1", "1") CHAT("9", "-1", "2") CHAT("3", "2", "3"),
+               NULL, KC_ERR_INPUT,
+               "t.jsonl:4:34: parent_chat_id is \"2\": this parent continues the row's own chat, "
+               "so none of the circle could have been first; expected a chat that began before "
+               "this one");
+}
+
 static void pitfall_36_sessions_with_delays(void **state)
 {
   (void)state;
@@ -520,6 +546,7 @@ int main(void)
       cmocka_unit_test(pitfall_32_large_ids),
       cmocka_unit_test(pitfall_34_leading_runs_only),
       cmocka_unit_test(pitfall_35_36_chats),
+      cmocka_unit_test(pitfall_36_odd_parents),
       cmocka_unit_test(pitfall_36_sessions_with_delays),
       cmocka_unit_test(pitfall_44_errors_have_places),
       cmocka_unit_test(dropped_rows_leave_no_ids),

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -147,6 +148,58 @@ static void plain_and_exponent_forms_agree(void **state)
   }
 }
 
+/* digits [ '.' digits ], a byte at a time. */
+static bool naive_seconds(const char *text, struct kc_instant *out)
+{
+  kc_ps unit = KC_PS_PER_S;
+  size_t digits = 0;
+  *out = (struct kc_instant){0, 0};
+  for (; *text >= '0' && *text <= '9'; text++, digits++) {
+    out->seconds = out->seconds * 10 + (*text - '0');
+  }
+  if (digits == 0 || *text == '\0') return digits > 0;
+  if (*text++ != '.' || *text == '\0') return false;
+  for (; *text >= '0' && *text <= '9'; text++) {
+    unit /= 10;
+    out->fraction_ps += unit * (*text - '0');
+  }
+  return *text == '\0';
+}
+
+/* Every number of digits before and after the point, now and then with a byte that does not belong
+ * there; each cell has memory of its own. */
+static void cells_of_any_length(void **state)
+{
+  (void)state;
+  static const char odd[] = "/:.x -+\x80";
+  struct kc_random random;
+  kc_random_init(&random, 6, "seconds", 0);
+  for (int step = 0; step < 200000; step++) {
+    const size_t whole = (size_t)kc_random_below(&random, 11);
+    const size_t digits = (size_t)kc_random_below(&random, 13);
+    const size_t bytes = whole + (digits > 0 ? 1 + digits : 0);
+    char *const cell = malloc(bytes + 1);
+    struct kc_instant instant = {-1, -1}, expected = {0, 0};
+    bool rounded;
+    assert_non_null(cell);
+    for (size_t i = 0; i < bytes; i++) cell[i] = (char)('0' + kc_random_below(&random, 10));
+    if (digits > 0) cell[whole] = '.';
+    if (bytes > 0 && kc_random_below(&random, 4) == 0) {
+      cell[kc_random_below(&random, bytes)] = odd[kc_random_below(&random, sizeof odd - 1)];
+    }
+    cell[bytes] = '\0';
+    const bool valid = cell[0] != '-' && naive_seconds(cell, &expected);
+    const enum kc_time_fault fault = kc_time_parse_seconds(cell, bytes, &instant, &rounded);
+    const bool same = fault == KC_TIME_OK && instant.seconds == expected.seconds &&
+                      instant.fraction_ps == expected.fraction_ps;
+    if (cell[0] != '-' && valid != same) {
+      fail_msg("seed 6, step %d: \"%s\": fault %d, %" PRId64 " s %" PRId64 " ps", step, cell,
+               (int)fault, instant.seconds, instant.fraction_ps);
+    }
+    free(cell);
+  }
+}
+
 static void differences_fit_or_say_so(void **state)
 {
   (void)state;
@@ -166,6 +219,7 @@ int main(void)
       cmocka_unit_test(dates_agree_with_the_c_library),
       cmocka_unit_test(seconds_by_hand),
       cmocka_unit_test(plain_and_exponent_forms_agree),
+      cmocka_unit_test(cells_of_any_length),
       cmocka_unit_test(differences_fit_or_say_so),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

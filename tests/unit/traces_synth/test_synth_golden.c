@@ -51,7 +51,7 @@ static const struct golden goldens[] = {
    "1c078f73746450df57d6f7dd90a4f56949f40683dc2eea1d6fb223f66bfe8ec0"},
   {"like-agents", "agent", {.seed = 7, .rows = 1500, .family = KC_GAP_POISSON, .rate = WEEK,
    .session = AGENTS}, true, true,
-   "7b7eb87c9bf86293ce22046b12c7342070de2deacb5de5c5e72afa0878cd26ab"},
+   "b1e9a21189100bde0eeb468df48c3f72b7e7f2bcf0af16d026ac4f395e029427"},
 };
 enum { GOLDENS = sizeof goldens / sizeof goldens[0] };
 

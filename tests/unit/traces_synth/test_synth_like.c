@@ -1,6 +1,6 @@
-/* Look-alikes against their sources: rate, CV, p50, p90, p99 of both lengths, correlation and reuse
- * within 5 % (correlations also within 0.01, because a relative distance to 0 means nothing). The
- * sources are made here; with KVCAP_SHARED two public traces as well. */
+/* Look-alikes against their sources: rate, CV, the busiest 10 s, p50, p90, p99 of both lengths,
+ * correlation and reuse within 5 % (correlations also within 0.01, because a relative distance to 0
+ * means nothing). The sources are made here; with KVCAP_SHARED two public traces as well. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,6 +38,7 @@ static void check_alike(const struct kc_trace *got_trace, const struct kc_trace 
   assert_int_equal(kc_trace_stats_compute(wanted_trace, &wanted, &diag), KC_OK);
   check_share("rate", (double)got.rate_micro, (double)wanted.rate_micro, 0);
   check_share("gap CV", (double)got.gap_cv_ppm, (double)wanted.gap_cv_ppm, 0);
+  check_share("busiest 10 s", (double)got.peak_10s_rows, (double)wanted.peak_10s_rows, 1);
   check_lengths("input", &got.input, &wanted.input);
   check_lengths("output", &got.output, &wanted.output);
   check_share("Pearson", got.pearson_ppm, wanted.pearson_ppm, 10000);

@@ -122,6 +122,11 @@ static void long_wait(struct kc_trace *trace)
   make_links(trace, after, wait);
 }
 
+static void new_tokens_only(struct kc_trace *trace)
+{
+  trace->adds_past = true;
+}
+
 static void marked(struct kc_trace *trace)
 {
   static uint8_t flags[ROWS];
@@ -152,19 +157,20 @@ static void each_finding(void **state)
   (void)state;
   static const struct lint_case table[] = {
       {"coarse_clock", KC_LINT_WARNING, whole_seconds, ROWS, 0},
-      {"coarse_clock", KC_LINT_WARNING, shared_instants, 67, 0},
-      {"tied_rows", KC_LINT_NOTE, one_tie, 1, 0},
+      {"coarse_clock", KC_LINT_WARNING, shared_instants, 67, 2},
+      {"tied_rows", KC_LINT_NOTE, one_tie, 1, 10},
       {"idle_gap", KC_LINT_WARNING, hour_of_silence, 1, 101},
-      {"even_arrivals", KC_LINT_WARNING, even, ROWS, 0},
+      {"even_arrivals", KC_LINT_WARNING, even, ROWS, 2},
       {"time_unit", KC_LINT_WARNING, too_fast, 1, 0},
-      {"quiet_head", KC_LINT_WARNING, slow_start, 2, 0},
+      {"quiet_head", KC_LINT_WARNING, slow_start, 2, 3},
       {"long_context", KC_LINT_NOTE, long_row, 1, 42},
-      {"tiny_input", KC_LINT_NOTE, tiny_row, 1, 0},
-      {"constant_lengths", KC_LINT_WARNING, all_alike, ROWS, 0},
+      {"tiny_input", KC_LINT_NOTE, tiny_row, 1, 42},
+      {"constant_lengths", KC_LINT_WARNING, all_alike, ROWS, 1},
       {"open_loop_sessions", KC_LINT_WARNING, turns_by_the_clock, ROWS, 0},
-      {"long_waits", KC_LINT_NOTE, long_wait, 1, 0},
-      {"compacted", KC_LINT_NOTE, marked, 1, 0},
-      {"subagents", KC_LINT_NOTE, marked, 1, 0},
+      {"long_waits", KC_LINT_NOTE, long_wait, 1, 8},
+      {"compacted", KC_LINT_NOTE, marked, 1, 6},
+      {"incremental_prompts", KC_LINT_NOTE, new_tokens_only, ROWS, 0},
+      {"subagents", KC_LINT_NOTE, marked, 1, 7},
   };
   struct kc_trace trace;
   struct kc_lint plain, lint;

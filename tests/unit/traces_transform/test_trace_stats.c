@@ -1,5 +1,6 @@
 /* Figures of traces: worked out by hand on small ones, and as published or counted by other
  * means on public traces, where they are at hand. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,6 +60,72 @@ static void correlations(void **state)
   assert_int_equal(kc_pearson_ppm(up, down, 3), -1000000);
   assert_int_equal(kc_pearson_ppm(up, flat, 3), 0);
   kc_trace_free(&trace);
+}
+
+enum { MANY = 5000 }; /* enough to be counted */
+
+/* Twice the average rank, by looking at every other row. */
+static double naive_rank(const struct made_row *row, bool output, uint32_t i)
+{
+  const uint32_t own = output ? row[i].output : row[i].input;
+  double twice = 1;
+  for (uint32_t k = 0; k < MANY; k++) {
+    const uint32_t other = output ? row[k].output : row[k].input;
+    twice += 2 * (other < own) + (other == own);
+  }
+  return twice;
+}
+
+static double naive_spearman(const struct made_row *row)
+{
+  static double x[MANY], y[MANY];
+  double xx = 0, yy = 0, xy = 0;
+  for (uint32_t i = 0; i < MANY; i++) { /* the mean of the ranks is MANY + 1, twice counted */
+    x[i] = naive_rank(row, false, i) - (MANY + 1);
+    y[i] = naive_rank(row, true, i) - (MANY + 1);
+    xx += x[i] * x[i];
+    yy += y[i] * y[i];
+    xy += x[i] * y[i];
+  }
+  return xy / sqrt(xx * yy);
+}
+
+/* How many rows have an input of at most this. */
+static uint32_t rows_up_to(const struct made_row *row, uint32_t tokens)
+{
+  uint32_t rows = 0;
+  for (uint32_t i = 0; i < MANY; i++) rows += row[i].input <= tokens;
+  return rows;
+}
+
+/* Many rows are sorted by counting and ranked by a table; one length of a million tokens or more
+ * sends them the other way. Both against the definitions. */
+static void many_rows(void **state)
+{
+  (void)state;
+  static struct made_row row[MANY];
+  const uint32_t longest[] = {700, (1 << 20) - 1, 1 << 20, UINT32_MAX - 1};
+  uint32_t draw = 1;
+  for (uint32_t i = 0; i < MANY; i++) {
+    draw = draw * 1664525 + 1013904223; /* Numerical Recipes */
+    row[i] = (struct made_row){i, 1 + (draw >> 16) % 700, 1};
+    row[i].output = 1 + (row[i].input / 4 + (draw >> 8) % 200) % 300;
+  }
+  for (size_t c = 0; c < sizeof longest / sizeof longest[0]; c++) {
+    struct kc_trace trace;
+    struct kc_trace_stats stats;
+    row[77].input = longest[c];
+    make_trace(&trace, row, MANY);
+    stats_ok(&trace, &stats);
+    const double off = stats.spearman_ppm - 1e6 * naive_spearman(row);
+    if (off < -1 || off > 1) fail_msg("longest %u: Spearman is %g ppm off", longest[c], off);
+    assert_int_equal(stats.input.max, longest[c]);
+    assert_true(rows_up_to(row, stats.input.p90) >= MANY * 9 / 10);
+    assert_true(rows_up_to(row, stats.input.p90 - 1) < MANY * 9 / 10);
+    assert_true(rows_up_to(row, stats.input.p50) >= MANY / 2);
+    assert_true(rows_up_to(row, stats.input.p50 - 1) < MANY / 2);
+    kc_trace_free(&trace);
+  }
 }
 
 /* Gaps 1, 0, 3, 8 s: mean 3, variance (1 + 0 + 9 + 64) / 4 - 9 = 9.5, cv = sqrt(9.5) / 3. */
@@ -220,6 +287,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(percentiles_are_nearest_rank),
       cmocka_unit_test(correlations),
+      cmocka_unit_test(many_rows),
       cmocka_unit_test(arrivals),
       cmocka_unit_test(window_of_10_s_is_half_open),
       cmocka_unit_test(one_row),
