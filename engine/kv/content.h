@@ -20,6 +20,7 @@
 #define KC_ENGINE_KV_CONTENT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "engine/base/check.h"
