@@ -170,6 +170,7 @@ static void fill_header(struct kc_run_header *header, const struct kc_run *run, 
       .version = KVCAP_VERSION,
       .seed = scenario->seed,
       .rows = (enum kc_request_rows)a->rows,
+      .prefix_cache = run->prefix_cache,
       .page_size = scenario->pool[0].sched.page_size,
       .pages = run->pages,
       .kv_token_bytes = fit->kv_token_bytes,
@@ -246,6 +247,11 @@ static enum kc_err execute_stored(struct kc_run *run, const struct arguments *a,
   KC_TRY(kc_store_open(&store, a->database, diag));
   run_name(run, a, name, sizeof name);
   fill_header(&header, run, name, scenario_text, a);
+  const char *classes[KC_CLASSES_MAX];
+  for (uint32_t i = 0; i < run->scenario->workload.clients.class_count; i++) {
+    classes[i] = run->scenario->workload.clients.class[i].name;
+  }
+  header.class_name = classes;
   enum kc_err err = kc_store_run_begin(store, &header, diag);
   if (err == KC_OK) {
     run->replay.recorder = kc_store_recorder(store);

@@ -1,9 +1,9 @@
-/* The JSON document of `kvcap run`: schema 1. Times in milliseconds, exact to a picosecond; null
+/* The JSON document of `kvcap run`: schema 2. Times in milliseconds, exact to a picosecond; null
  * where a figure does not exist (no request, no price) or is not known. */
 #include "sim/cli/cli.h"
 #include "sim/cli/run_output.h"
 
-enum { RUN_SCHEMA = 1 };
+enum { RUN_SCHEMA = 2 };
 
 static json_t *milliseconds(kc_ps ps)
 {
@@ -15,7 +15,7 @@ static json_t *count(uint64_t value)
   return json_integer((json_int_t)value);
 }
 
-static json_t *statistic(const struct kc_statistic *s)
+json_t *kc_run_statistic_json(const struct kc_statistic *s)
 {
   json_t *object = json_object();
   const struct {
@@ -59,10 +59,10 @@ static void add_requests(json_t *root, const struct kc_summary *s)
 
 static void add_latencies(json_t *root, const struct kc_summary *s)
 {
-  json_object_set_new(root, "ttft_ms", statistic(&s->ttft));
-  json_object_set_new(root, "tpot_ms", statistic(&s->tpot));
-  json_object_set_new(root, "itl_ms", statistic(&s->itl));
-  json_object_set_new(root, "e2e_ms", statistic(&s->e2e));
+  json_object_set_new(root, "ttft_ms", kc_run_statistic_json(&s->ttft));
+  json_object_set_new(root, "tpot_ms", kc_run_statistic_json(&s->tpot));
+  json_object_set_new(root, "itl_ms", kc_run_statistic_json(&s->itl));
+  json_object_set_new(root, "e2e_ms", kc_run_statistic_json(&s->e2e));
 }
 
 static void add_load(json_t *root, const struct kc_run *run)
@@ -79,9 +79,6 @@ static void add_load(json_t *root, const struct kc_run *run)
   json_object_set_new(root, "max_waiting", count(s->max_waiting));
   json_object_set_new(root, "kv_peak_tokens", count(s->kv_peak_tokens));
   json_object_set_new(root, "kv_peak_pages", count(s->kv_peak_pages));
-  /* No prefix cache in the policy yet: unknown, which is not 0. What the trace would allow is in
-   * trace.infinite_cache. */
-  json_object_set_new(root, "cache_hit_token_ratio", json_null());
 }
 
 static json_t *oom(const struct kc_run *run)
@@ -231,6 +228,7 @@ json_t *kc_run_json(const struct kc_run *run)
   add_requests(root, &run->result.summary);
   add_latencies(root, &run->result.summary);
   add_load(root, run);
+  kc_run_groups_json(root, run);
   add_memory(root, run);
   json_object_set_new(root, "oom", oom(run));
   json_object_set_new(root, "cost_usd_per_mtok",

@@ -13,4 +13,13 @@ json_t *kc_run_json(const struct kc_run *run);
 /* The summary that a person reads in ten seconds, on stdout, under `name`. Returns 0. */
 int kc_run_print(const struct kc_run *run, const char *name);
 
+/* {count, mean, p50, ...} in milliseconds; nulls when it covers nothing. */
+json_t *kc_run_statistic_json(const struct kc_statistic *s);
+/* 1234567 -> "1,234,567". */
+const char *kc_run_grouped(uint64_t value, char out[32]);
+
+/* Prompt caching, goodput, classes, tenants, faults (run_groups.c). */
+void kc_run_groups_json(json_t *root, const struct kc_run *run);
+void kc_run_groups_print(const struct kc_run *run);
+
 #endif

@@ -7,7 +7,7 @@
 #include "sim/cli/run_output.h"
 
 /* 1234567 -> "1,234,567". `out` needs 32 bytes. */
-static const char *grouped(uint64_t value, char out[32])
+const char *kc_run_grouped(uint64_t value, char out[32])
 {
   char digits[24];
   const int length = snprintf(digits, sizeof digits, "%" PRIu64, value);
@@ -36,7 +36,7 @@ static void print_statistic(const char *name, const struct kc_statistic *s, cons
   }
   const kc_ps values[] = {s->mean_ps, s->p50_ps, s->p90_ps, s->p95_ps, s->p99_ps, s->max_ps};
   for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) print_ms(values[i], 2);
-  printf("   %s %s\n", grouped(s->count, count), of);
+  printf("   %s %s\n", kc_run_grouped(s->count, count), of);
 }
 
 static void print_question(const struct kc_run *run, const char *name)
@@ -66,7 +66,7 @@ static void print_loop(const struct kc_run *run)
   }
   const uint32_t starts = run->request_count - run->waiting_rows;
   printf("            loop: closed, %s requests wait for the end of another, %s come at their "
-         "recorded times\n", grouped(run->waiting_rows, a), grouped(starts, b));
+         "recorded times\n", kc_run_grouped(run->waiting_rows, a), kc_run_grouped(starts, b));
 }
 
 /* " key 12.5 s" */
@@ -100,8 +100,8 @@ static void print_applied(const struct kc_transform *t)
   printf("            applied:");
   print_duration("from", t->from_ps, t->from_ps > 0);
   print_duration("to", t->to_ps, t->to_ps != KC_PS_NEVER);
-  if (t->skip_rows > 0) printf(" skip %s", grouped(t->skip_rows, a));
-  if (t->limit_rows != UINT64_MAX) printf(" limit %s", grouped(t->limit_rows, a));
+  if (t->skip_rows > 0) printf(" skip %s", kc_run_grouped(t->skip_rows, a));
+  if (t->limit_rows != UINT64_MAX) printf(" limit %s", kc_run_grouped(t->limit_rows, a));
   print_fraction("sample", t->sample);
   print_duration("idle_cap", t->idle_cap_ps, t->idle_cap_ps != KC_PS_NEVER);
   print_fraction("rate", t->rate);
@@ -140,12 +140,12 @@ static void print_trace(const struct kc_run *run)
   print_applied(&run->scenario->workload.transform);
   for (int i = 0; i < KC_CHANGES; i++) {
     if (run->change[i] == 0) continue;
-    printf("            %s %s\n", grouped(run->change[i], a),
+    printf("            %s %s\n", kc_run_grouped(run->change[i], a),
            kc_trace_change_text((enum kc_trace_change)i));
   }
   for (int i = 0; i < KC_NOTES; i++) {
     if (t->note[i] == 0) continue;
-    printf("            %s %s\n", grouped(t->note[i], a),
+    printf("            %s %s\n", kc_run_grouped(t->note[i], a),
            kc_trace_note_text((enum kc_trace_note)i));
   }
   print_assumed(run);
@@ -159,23 +159,23 @@ static void print_workload(const struct kc_run *run)
   if (work->is_closed) {
     printf("  workload  closed loop, %u at once (%s), %s requests of %s + %s tokens\n",
            work->closed.concurrency, work->closed.mode == KC_CLOSED_WAVE ? "waves" : "steady",
-           grouped(s->requests_total, a), grouped(work->closed.input_tokens, b),
-           grouped(work->closed.output_tokens, c));
+           kc_run_grouped(s->requests_total, a), kc_run_grouped(work->closed.input_tokens, b),
+           kc_run_grouped(work->closed.output_tokens, c));
     return;
   }
   const struct kc_trace *t = &run->trace;
   const double span = (double)t->span_ps / 1e12;
   const char *slash = strrchr(t->path, '/');
   printf("  workload  %s (%s): %s requests %s %.1f s", slash != NULL ? slash + 1 : t->path,
-         t->format, grouped(t->count, a), run->sessions ? "recorded over" : "in", span);
+         t->format, kc_run_grouped(t->count, a), run->sessions ? "recorded over" : "in", span);
   if (span > 0 && !run->sessions) printf(" (%.2f/s)", (double)t->count / span);
-  if (t->session_count > 0) printf(" of %s sessions", grouped(t->session_count, b));
-  printf(", %s in, %s out\n", grouped(t->input_tokens, b), grouped(t->output_tokens, c));
+  if (t->session_count > 0) printf(" of %s sessions", kc_run_grouped(t->session_count, b));
+  printf(", %s in, %s out\n", kc_run_grouped(t->input_tokens, b), kc_run_grouped(t->output_tokens, c));
   static const char *const rules[] = {"the trace's output lengths", "a fixed number",
                                       "a ratio of the output length"};
   printf("            max_tokens: %s", rules[work->max_tokens_rule]);
   if (run->max_tokens_clipped > 0) {
-    printf("; it cuts %s requests short", grouped(run->max_tokens_clipped, a));
+    printf("; it cuts %s requests short", kc_run_grouped(run->max_tokens_clipped, a));
   }
   printf("\n");
   print_trace(run);
@@ -190,7 +190,7 @@ static void print_memory(const struct kc_run *run)
   kc_format_bytes(fit->kv_budget_bytes, 2, budget);
   printf("  memory    per GPU: weights %s, KV %s; pool of %s tokens (%s pages of %u)\n", weights,
          fit->kv_budget_bytes > 0 ? budget : "as given",
-         grouped((uint64_t)run->pages * page_size, tokens), grouped(run->pages, pages), page_size);
+         kc_run_grouped((uint64_t)run->pages * page_size, tokens), kc_run_grouped(run->pages, pages), page_size);
   if (run->bounded_bytes > 0) {
     char bounded[48];
     kc_format_bytes(run->bounded_bytes, 2, bounded);
@@ -201,10 +201,10 @@ static void print_memory(const struct kc_run *run)
 static void print_requests(const struct kc_summary *s)
 {
   char a[32];
-  printf("\n  requests  %s completed", grouped(s->requests_by_status[KC_STATUS_COMPLETED], a));
+  printf("\n  requests  %s completed", kc_run_grouped(s->requests_by_status[KC_STATUS_COMPLETED], a));
   for (int i = 1; i < KC_STATUSES; i++) {
     if (s->requests_by_status[i] == 0) continue;
-    printf(", %s %s", grouped(s->requests_by_status[i], a), kc_status_name((enum kc_status)i));
+    printf(", %s %s", kc_run_grouped(s->requests_by_status[i], a), kc_status_name((enum kc_status)i));
   }
   printf("\n");
   static const char *const meaning[KC_REASONS] = {
@@ -214,14 +214,18 @@ static void print_requests(const struct kc_summary *s)
       [KC_REASON_PROMPT_OVER_BUDGET] = "prompt over max_batched_tokens with chunking off: the real "
                                        "server would block its queue behind it for ever",
       [KC_REASON_OUTGREW_POOL] = "grew past the whole pool while running alone",
-      [KC_REASON_INTEGRITY] = "named a page that was not its own"};
+      [KC_REASON_INTEGRITY] = "named a page that was not its own",
+      [KC_REASON_QUEUE_FULL] = "came when as many waited as may wait",
+      [KC_REASON_CANCELLED] = "cancelled by the client",
+      [KC_REASON_TIMED_OUT] = "took longer than client or server allow",
+      [KC_REASON_POOL_TOO_SMALL] = "prompt too long for the pool: the server refuses it"};
   for (int i = 1; i < KC_REASONS; i++) {
     if (s->requests_by_reason[i] == 0) continue;
-    printf("            %s: %s\n", grouped(s->requests_by_reason[i], a), meaning[i]);
+    printf("            %s: %s\n", kc_run_grouped(s->requests_by_reason[i], a), meaning[i]);
   }
   if (s->tokens_clipped_requests > 0) {
     printf("            %s completed short of the trace's length (max_tokens or max_model_len)\n",
-           grouped(s->tokens_clipped_requests, a));
+           kc_run_grouped(s->tokens_clipped_requests, a));
   }
 }
 
@@ -242,11 +246,11 @@ static void print_load(const struct kc_run *run)
   const uint64_t pool = (uint64_t)run->pages * page_size;
   const double rate = (double)s->output_tok_s_micro / 1e6;
   printf("\n  output    %.1f tok/s, %.1f per GPU, over %.1f s in %s steps; busy %.1f %%\n", rate,
-         rate / kc_run_gpus(run->scenario), (double)s->makespan_ps / 1e12, grouped(s->steps, a),
+         rate / kc_run_gpus(run->scenario), (double)s->makespan_ps / 1e12, kc_run_grouped(s->steps, a),
          s->makespan_ps > 0 ? 100.0 * (double)s->busy_ps / (double)s->makespan_ps : 0.0);
-  printf("  load      at most %s running, %s waiting; %s preemptions; prefix hits unknown\n",
-         grouped(s->max_running, a), grouped(s->max_waiting, b), grouped(s->preemptions, c));
-  printf("  KV peak   %s of %s tokens (%.1f %%)\n", grouped(s->kv_peak_tokens, a), grouped(pool, b),
+  printf("  load      at most %s running, %s waiting; %s preemptions\n",
+         kc_run_grouped(s->max_running, a), kc_run_grouped(s->max_waiting, b), kc_run_grouped(s->preemptions, c));
+  printf("  KV peak   %s of %s tokens (%.1f %%)\n", kc_run_grouped(s->kv_peak_tokens, a), kc_run_grouped(pool, b),
          100.0 * (double)s->kv_peak_tokens / (double)pool);
 }
 
@@ -260,10 +264,10 @@ static void print_oom(const struct kc_run *run)
     return;
   }
   printf("  OOM       at %.3f s, request %s: the requests offered %s %s pages, the pool has %s\n",
-         (double)r->oom_ps / 1e12, grouped(r->oom_request, a),
-         closed ? "will need" : "needed", grouped(r->oom_demand_pages, b), grouped(r->pages, c));
+         (double)r->oom_ps / 1e12, kc_run_grouped(r->oom_request, a),
+         closed ? "will need" : "needed", kc_run_grouped(r->oom_demand_pages, b), kc_run_grouped(r->pages, c));
   printf("            the policy answered with %s preemptions and at most %s waiting\n",
-         grouped(r->summary.preemptions, a), grouped(r->summary.max_waiting, b));
+         kc_run_grouped(r->summary.preemptions, a), kc_run_grouped(r->summary.max_waiting, b));
 }
 
 static void print_slo(const char *name, double limit_ms, const struct kc_statistic *s)
@@ -302,6 +306,7 @@ int kc_run_print(const struct kc_run *run, const char *name)
   print_latencies(&run->result.summary);
   print_load(run);
   print_oom(run);
+  kc_run_groups_print(run);
   print_cost(run);
   return 0;
 }

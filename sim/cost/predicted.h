@@ -12,7 +12,8 @@ struct kc_predicted {
   const struct kc_cost *cost;
   const struct kc_request *requests;
   uint64_t max_model_len;
-  struct kc_heap finish;     /* key = step in which the slot yields its last token */
+  struct kc_heap finish;     /* key = ticks that have passed when the slot has yielded its last
+                                token */
   uint32_t *remaining;       /* [slot] tokens still to come, for slots in prefill */
   uint64_t *order;           /* [slot] join order, to report finishes in batch order */
   uint64_t next_order;

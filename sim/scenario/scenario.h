@@ -15,6 +15,7 @@
 #include "engine/sched/policy.h"
 #include "engine/kv/table.h"
 #include "sim/replay/replay.h"
+#include "sim/scenario/clients.h"
 #include "traces/trace.h"
 #include "traces/transform/transform.h"
 
@@ -35,6 +36,9 @@ enum kc_loop {
   KC_LOOP_CLOSED /* the end of the request that it waits for, and the recorded wait */
 };
 
+/* Whether prompts are cached. AUTO: where the workload says what prompts hold, in role serve. */
+enum kc_caching { KC_CACHING_AUTO, KC_CACHING_ON, KC_CACHING_OFF };
+
 struct kc_pool_spec {
   char name[48];
   enum kc_role role;
@@ -48,7 +52,12 @@ struct kc_pool_spec {
   enum kc_integrity integrity;
   char policy_name[32];
   const struct kc_policy *policy;
-  struct kc_sched_config sched;
+  struct kc_sched_config sched; /* prefix_cache and key_count are known when the workload is */
+  bool max_running_given;       /* else the policy may choose it once the pool's size is known */
+  enum kc_caching caching;
+  bool share_tenants;           /* tenants find each other's prompts in the cache */
+  uint32_t queue_limit;         /* 0 = none */
+  struct kc_inject_config inject; /* kinds 0: none */
   struct kc_gpu gpu;
   const struct kc_gpu_profile *profile; /* in `gpu` */
 };
@@ -65,6 +74,8 @@ struct kc_workload_spec {
   enum kc_max_tokens_rule max_tokens_rule;
   uint64_t max_tokens_count;
   double max_tokens_ratio;  /* max_tokens = ratio * true output length */
+  uint32_t shared_prefix_tokens; /* closed: the first tokens of every prompt, the same for all */
+  struct kc_clients_spec clients;
 };
 
 struct kc_scenario {

@@ -8,6 +8,7 @@
 #define KC_SIM_SCENARIO_SCENARIO_RUN_H
 
 #include "sim/cost/predicted.h"
+#include "sim/scenario/contents.h"
 #include "sim/scenario/scenario.h"
 
 struct kc_run {
@@ -25,6 +26,13 @@ struct kc_run {
   struct kc_request *rows;
   uint32_t waiting_rows;                /* those that wait for another one */
   uint64_t max_tokens_clipped;          /* requests whose max_tokens is below their true output */
+  struct kc_clients clients;            /* tenants and who cancels */
+  struct kc_limits limits[KC_CLASSES_MAX];
+  struct kc_patience patience[KC_CLASSES_MAX];
+  bool prefix_cache;                    /* prompts are cached */
+  enum kc_content_source content_source; /* what is known of prompts, whether cached or not */
+  struct kc_contents contents;          /* with prefix_cache */
+  uint32_t max_running;                 /* as given, or as the policy has it for this pool */
   struct kc_cost cost;
   struct kc_predicted predicted;
   struct kc_arena arena;
