@@ -10,7 +10,7 @@
 struct kc_pool_source {
   char name[48];
   char gpu[KC_DIAG_PATH_BYTES];
-  char profile[32];
+  char profile[KC_PROFILE_NAME_BYTES];
   char policy[32];
   int role;
   uint32_t replicas, tensor, pipeline, draft_layers;
@@ -21,6 +21,7 @@ struct kc_pool_source {
   uint32_t page_size;
   bool has_page_size;
   bool prefix_cache;
+  double moe_skew;
   int integrity;
   int rule;
   bool has_rule;
@@ -39,7 +40,7 @@ struct kc_pool_source {
 struct kc_scenario_source {
   char name[128];
   char model[KC_DIAG_PATH_BYTES];
-  bool has_pools;
+  bool has_pools, has_expect;
   uint64_t seed;
   double slo_ttft_p95_ms, slo_tpot_p95_ms;
   double price_gpu_hour_usd;

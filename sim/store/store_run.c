@@ -46,7 +46,7 @@ static const char *const run_columns[] = {
   "makespan_ps", "busy_ps", "output_tok_s_micro", "steps", "preemptions",
   "tokens_clipped_requests", "max_running",
   "max_waiting", "kv_peak_tokens", "kv_peak_pages", "oom_ps", "oom_request", "oom_demand_pages",
-  "scenario_text", "summary_json",
+  "scenario_text", "summary_json", "trust", "trust_basis", "outside_ps",
 };
 enum { RUN_COLUMNS = sizeof run_columns / sizeof run_columns[0] };
 
@@ -303,6 +303,18 @@ enum kc_err kc_store_run_begin(struct kc_store *store, const struct kc_run_heade
   const enum kc_err err = keep_header(store, header, diag);
   if (err != KC_OK) kc_store_run_abort(store);
   return err;
+}
+
+enum kc_err kc_store_run_trust(struct kc_store *store, const char *trust, const char *basis,
+                               kc_ps outside_ps, struct kc_diag *diag)
+{
+  KC_ASSERT(store->in_run && store->insert_run != NULL);
+  KC_ASSERT(outside_ps >= 0);
+  struct binder to = {.statement = store->insert_run, .code = SQLITE_OK};
+  set_text(&to, "trust", trust);
+  set_text(&to, "trust_basis", basis);
+  set_i64(&to, "outside_ps", outside_ps);
+  return to.code == SQLITE_OK ? KC_OK : fail_run(store, to.code, diag);
 }
 
 /* ---- outcomes ---- */

@@ -95,4 +95,12 @@ static const char first_schema[] =
   "PRIMARY KEY (run_id, sequence)"
   ") STRICT, WITHOUT ROWID;";
 
-const char *const kc_store_migration[KC_STORE_SCHEMA] = {first_schema};
+/* What the times of a run are worth; NULL in runs of an earlier program. */
+static const char second_schema[] =
+  "ALTER TABLE run ADD COLUMN trust TEXT"
+  " CHECK (trust IN ('calibrated', 'extrapolated', 'datasheet'));"
+  "ALTER TABLE run ADD COLUMN trust_basis TEXT"
+  " CHECK (trust_basis IN ('datasheet', 'kernels', 'serving'));"
+  "ALTER TABLE run ADD COLUMN outside_ps INTEGER CHECK (outside_ps >= 0);";
+
+const char *const kc_store_migration[KC_STORE_SCHEMA] = {first_schema, second_schema};

@@ -56,6 +56,8 @@ static const struct figure figures[] = {
   {"kv_budget_bytes", "kv_budget_bytes", WHOLE},
   {"oom_ps", "oom.time_s", S}, {"oom_request", "oom.request", WHOLE},
   {"oom_demand_pages", "oom.demand_pages", WHOLE},
+  {"trust", "trust.times", TEXT}, {"trust_basis", "trust.basis", TEXT},
+  {"outside_ps", "trust.outside_s", S},
 };
 enum { FIGURES = sizeof figures / sizeof figures[0] };
 

@@ -187,12 +187,36 @@ static void test_other_schemas(void **state)
 {
   struct place *place = *state;
   make_database(place->path, 1);
-  run_sql(place->path, "PRAGMA user_version = 2");
-  expect_refused(place->path, KC_ERR_STORE, "schema 2, written by a newer kvcap");
+  run_sql(place->path, "PRAGMA user_version = 3");
+  expect_refused(place->path, KC_ERR_STORE, "schema 3, written by a newer kvcap");
   run_sql(place->path, "PRAGMA user_version = -1");
   expect_refused(place->path, KC_ERR_STORE, "damaged: schema -1");
-  run_sql(place->path, "PRAGMA user_version = 1; DROP TABLE violation");
+  run_sql(place->path, "PRAGMA user_version = 2; DROP TABLE violation");
   expect_refused(place->path, KC_ERR_STORE, "5 of the 6 tables");
+}
+
+/* A file of the first schema takes the second when a run is stored; its older runs say nothing of
+ * what their times are worth, and stay intact. */
+static void test_an_older_file_is_brought_up(void **state)
+{
+  struct place *place = *state;
+  struct kc_store *store = NULL;
+  struct kc_diag diag = {0};
+  make_database(place->path, 1);
+  run_sql(place->path, "ALTER TABLE run DROP COLUMN outside_ps;"
+          "UPDATE run SET summary_json = json_remove(summary_json, '$.trust');");
+  run_sql(place->path, "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql ="
+          " replace(sql, substr(sql, instr(sql, ', trust TEXT')), ') STRICT') WHERE name = 'run'"
+          " AND instr(sql, ', trust TEXT') > 0; PRAGMA user_version = 1;");
+  expect_failure(kc_store_open_read(&store, place->path, &diag), &diag, KC_ERR_STORE,
+                 "older schema 1");
+  int64_t columns = 0;
+  if (kc_store_open(&store, place->path, &diag) != KC_OK) fail_msg("%s", diag.text);
+  assert_int_equal(kc_store_scalar(store, "SELECT count(*) FROM pragma_table_info('run') WHERE name"
+                                   " IN ('trust', 'trust_basis', 'outside_ps')", &columns, "",
+                                   &diag), KC_OK);
+  assert_int_equal(columns, 3);
+  kc_store_close(store);
 }
 
 static void test_wrong_places(void **state)
@@ -565,6 +589,7 @@ int main(void)
     cmocka_unit_test_setup_teardown(test_truncated, make_place, remove_place),
     cmocka_unit_test_setup_teardown(test_another_program, make_place, remove_place),
     cmocka_unit_test_setup_teardown(test_other_schemas, make_place, remove_place),
+    cmocka_unit_test_setup_teardown(test_an_older_file_is_brought_up, make_place, remove_place),
     cmocka_unit_test_setup_teardown(test_wrong_places, make_place, remove_place),
     cmocka_unit_test_setup_teardown(test_odd_names, make_place, remove_place),
     cmocka_unit_test_setup_teardown(test_read_only, make_place, remove_place),
