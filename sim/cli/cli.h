@@ -37,6 +37,8 @@ int kc_cmd_fit(int argc, char **argv);
 int kc_cmd_run(int argc, char **argv);
 int kc_cmd_trace(int argc, char **argv);
 int kc_cmd_report(int argc, char **argv);
+int kc_cmd_verify(int argc, char **argv);
+int kc_cmd_calibrate(int argc, char **argv);
 int kc_cmd_db(int argc, char **argv);
 int kc_cmd_version(int argc, char **argv);
 

@@ -18,6 +18,8 @@ static const struct kc_command commands[] = {
   {"fit", "what fits: the memory bill of a model on a GPU, and how many tokens and requests",
    kc_cmd_fit},
   {"run", "replay a workload against a scenario: latency, throughput, memory, price", kc_cmd_run},
+  {"verify", "predict published figures and say how far off each prediction is", kc_cmd_verify},
+  {"calibrate", "fit the parameters of step times to measurements", kc_cmd_calibrate},
   {"trace", "look at, check, convert, anonymise, make and draw request traces", kc_cmd_trace},
   {"report", "draw the figures of stored runs", kc_cmd_report},
   {"db", "list and verify stored runs", kc_cmd_db},

@@ -18,6 +18,11 @@ static bool hit_ratio(const struct kc_run *run, double *ratio)
   return true;
 }
 
+static const char *trust_word(const struct kc_run *run)
+{
+  return kc_cost_level_name(kc_run_trust(run).level);
+}
+
 /* ---- JSON ---- */
 
 static json_t *count(uint64_t value)
@@ -45,10 +50,12 @@ static json_t *cache_json(const struct kc_run *run)
   json_object_set_new(object, "peak_idle_pages", count(s->kv_peak_cached_pages));
   const bool split = run->prefix_cache && groups->group != NULL;
   json_object_set_new(object, "ttft_cold_ms",
-                      split ? kc_run_statistic_json(&kc_groups_warmth(groups)[KC_COLD].ttft)
+                      split ? kc_run_statistic_json(&kc_groups_warmth(groups)[KC_COLD].ttft,
+                                                    trust_word(run))
                             : json_null());
   json_object_set_new(object, "ttft_warm_ms",
-                      split ? kc_run_statistic_json(&kc_groups_warmth(groups)[KC_WARM].ttft)
+                      split ? kc_run_statistic_json(&kc_groups_warmth(groups)[KC_WARM].ttft,
+                                                    trust_word(run))
                             : json_null());
   return object;
 }
@@ -73,9 +80,9 @@ static json_t *group_json(const struct kc_run *run, const struct kc_group *group
                       known ? json_real((double)group->cached_tokens /
                                         (double)group->admitted_tokens)
                             : json_null());
-  json_object_set_new(object, "ttft_ms", kc_run_statistic_json(&group->ttft));
-  json_object_set_new(object, "tpot_ms", kc_run_statistic_json(&group->tpot));
-  json_object_set_new(object, "e2e_ms", kc_run_statistic_json(&group->e2e));
+  json_object_set_new(object, "ttft_ms", kc_run_statistic_json(&group->ttft, trust_word(run)));
+  json_object_set_new(object, "tpot_ms", kc_run_statistic_json(&group->tpot, trust_word(run)));
+  json_object_set_new(object, "e2e_ms", kc_run_statistic_json(&group->e2e, trust_word(run)));
   return object;
 }
 

@@ -39,6 +39,60 @@ static void print_statistic(const char *name, const struct kc_statistic *s, cons
   printf("   %s %s\n", kc_run_grouped(s->count, count), of);
 }
 
+static const char *trust_word(const struct kc_run *run)
+{
+  return kc_cost_level_name(kc_run_trust(run).level);
+}
+
+/* What was not measured, of a profile of kernels. */
+static void print_missing(const struct kc_run *run, bool minor)
+{
+  char names[KC_TRUST_NAMES_MAX][24];
+  const uint32_t count = kc_run_missing(run, minor, names);
+  if (count == 0) return;
+  printf("            not measured where this run needs it%s:",
+         minor ? ", under a tenth of a step" : "");
+  for (uint32_t i = 0; i < count; i++) printf("%s %s", i == 0 ? "" : ",", names[i]);
+  printf("\n");
+}
+
+/* What the fit was made on, where that is not what runs here. */
+static void print_foreign(const struct kc_run *run)
+{
+  const struct kc_gpu_profile *profile = &run->scenario->pool[0].profile;
+  if (run->kernels != NULL) {
+    printf("            measured on %s\n", kc_profile_gpu(run->kernels));
+    return;
+  }
+  printf("            fitted on %s at tensor degree %u with %s KV\n", profile->fitted_model,
+         profile->fitted_tensor, profile->fitted_kv);
+}
+
+/* What the times rest on and what they are worth. */
+static void print_basis(const struct kc_run *run)
+{
+  const struct kc_pool_spec *pool = &run->scenario->pool[0];
+  const struct kc_gpu_profile *profile = &pool->profile;
+  const struct kc_cost_trust trust = kc_run_trust(run);
+  printf("  step time profile %s of %s: ", profile->name, pool->gpu.name);
+  if (trust.basis == KC_BASIS_DATASHEET) {
+    printf("datasheet, nothing measured");
+  } else if (trust.basis == KC_BASIS_KERNELS) {
+    printf("calibrated on measured kernels");
+  } else {
+    printf("calibrated on %u rows of a serving measurement, each within %.2g %%", profile->rows,
+           profile->residual_percent);
+  }
+  printf("%s\n", profile->host_measured ? "" : "; host term not measured");
+  if (trust.level == KC_LEVEL_EXTRAPOLATED) {
+    printf("            EXTRAPOLATED: %.1f %% of the step time lies outside what was measured\n",
+           trust.time_ps > 0 ? 100.0 * (double)trust.outside_ps / (double)trust.time_ps : 0.0);
+    if (run->cost.foreign) print_foreign(run);
+  }
+  print_missing(run, false);
+  print_missing(run, true);
+}
+
 static void print_question(const struct kc_run *run, const char *name)
 {
   const struct kc_scenario *scenario = run->scenario;
@@ -51,8 +105,7 @@ static void print_question(const struct kc_run *run, const char *name)
   if (p->v_format != p->k_format) printf(" / %s", kc_kv_format_name(p->v_format));
   printf(", %s, role %s\n", pool->policy->name,
          pool->role == KC_ROLE_DECODE ? "decode" : "serve");
-  printf("  step time profile %s of %s%s\n", pool->profile->name, pool->gpu.name,
-         pool->profile->host_measured ? "" : "; host term not measured, taken as given");
+  print_basis(run);
 }
 
 /* ---- the trace: what was applied, dropped and assumed ---- */
@@ -229,13 +282,34 @@ static void print_requests(const struct kc_summary *s)
   }
 }
 
-static void print_latencies(const struct kc_summary *s)
+static void print_latencies(const struct kc_run *run)
 {
-  printf("\n  ms             mean        p50        p90        p95        p99        max   over\n");
+  const struct kc_summary *s = &run->result.summary;
+  printf("\n  ms             mean        p50        p90        p95        p99        max   over"
+         "   (%s)\n", trust_word(run));
   print_statistic("TTFT", &s->ttft, "requests");
   print_statistic("TPOT", &s->tpot, "requests");
   print_statistic("ITL", &s->itl, "gaps");
   print_statistic("E2E", &s->e2e, "requests");
+}
+
+/* Near a limit small errors of the step time become large errors of waiting times: say how near. */
+static void print_headroom(const struct kc_run *run)
+{
+  static const double near = 0.15;
+  const struct kc_run_load load = kc_run_load_of(run);
+  if (!load.known) return;
+  printf("  headroom  %.1f %%: %.1f %% of the %.2f requests/s that could be served for ever (%s),"
+         "\n            KV at %.1f %%, batch at %.1f %%\n", 100.0 * load.headroom,
+         100.0 * load.rate, load.served_s, trust_word(run), 100.0 * load.kv, 100.0 * load.batch);
+  if (load.headroom >= near) return;
+  if (load.rate >= 1) {
+    printf("            saturated: more arrives than can be served, and waiting grows as long as\n"
+           "            it does\n");
+  } else {
+    printf("            near saturation: waiting times change far more than the step times they\n"
+           "            rest on\n");
+  }
 }
 
 static void print_load(const struct kc_run *run)
@@ -245,13 +319,16 @@ static void print_load(const struct kc_run *run)
   const uint32_t page_size = run->scenario->pool[0].sched.page_size;
   const uint64_t pool = (uint64_t)run->pages * page_size;
   const double rate = (double)s->output_tok_s_micro / 1e6;
-  printf("\n  output    %.1f tok/s, %.1f per GPU, over %.1f s in %s steps; busy %.1f %%\n", rate,
-         rate / kc_run_gpus(run->scenario), (double)s->makespan_ps / 1e12, kc_run_grouped(s->steps, a),
-         s->makespan_ps > 0 ? 100.0 * (double)s->busy_ps / (double)s->makespan_ps : 0.0);
+  printf("\n  output    %.1f tok/s, %.1f per GPU, over %.1f s in %s steps; busy %.1f %% (%s)\n",
+         rate, rate / kc_run_gpus(run->scenario), (double)s->makespan_ps / 1e12,
+         kc_run_grouped(s->steps, a),
+         s->makespan_ps > 0 ? 100.0 * (double)s->busy_ps / (double)s->makespan_ps : 0.0,
+         trust_word(run));
   printf("  load      at most %s running, %s waiting; %s preemptions\n",
          kc_run_grouped(s->max_running, a), kc_run_grouped(s->max_waiting, b), kc_run_grouped(s->preemptions, c));
   printf("  KV peak   %s of %s tokens (%.1f %%)\n", kc_run_grouped(s->kv_peak_tokens, a), kc_run_grouped(pool, b),
          100.0 * (double)s->kv_peak_tokens / (double)pool);
+  print_headroom(run);
 }
 
 static void print_oom(const struct kc_run *run)
@@ -263,30 +340,33 @@ static void print_oom(const struct kc_run *run)
     printf("  OOM       never: the KV of all requests offered stayed within the pool\n");
     return;
   }
-  printf("  OOM       at %.3f s, request %s: the requests offered %s %s pages, the pool has %s\n",
-         (double)r->oom_ps / 1e12, kc_run_grouped(r->oom_request, a),
+  printf("  OOM       at %.3f s (%s), request %s: the requests offered %s %s pages, the pool has "
+         "%s\n",
+         (double)r->oom_ps / 1e12, trust_word(run), kc_run_grouped(r->oom_request, a),
          closed ? "will need" : "needed", kc_run_grouped(r->oom_demand_pages, b), kc_run_grouped(r->pages, c));
   printf("            the policy answered with %s preemptions and at most %s waiting\n",
          kc_run_grouped(r->summary.preemptions, a), kc_run_grouped(r->summary.max_waiting, b));
 }
 
-static void print_slo(const char *name, double limit_ms, const struct kc_statistic *s)
+static void print_slo(const char *name, double limit_ms, const struct kc_statistic *s,
+                      const char *trust)
 {
   if (limit_ms <= 0 || s->count == 0) return;
   const double value = (double)s->p95_ps / (double)KC_PS_PER_MS;
-  printf("  SLO       %s p95 %.2f ms against %.2f: %s\n", name, value, limit_ms,
-         value <= limit_ms ? "met" : "missed");
+  printf("  SLO       %s p95 %.2f ms against %.2f: %s (%s)\n", name, value, limit_ms,
+         value <= limit_ms ? "met" : "missed", trust);
 }
 
 static void print_cost(const struct kc_run *run)
 {
   double usd;
   const struct kc_scenario *scenario = run->scenario;
-  print_slo("TTFT", scenario->slo_ttft_p95_ms, &run->result.summary.ttft);
-  print_slo("TPOT", scenario->slo_tpot_p95_ms, &run->result.summary.tpot);
+  print_slo("TTFT", scenario->slo_ttft_p95_ms, &run->result.summary.ttft,
+            trust_word(run));
+  print_slo("TPOT", scenario->slo_tpot_p95_ms, &run->result.summary.tpot, trust_word(run));
   if (kc_run_cost(run, &usd)) {
-    printf("  cost      $%.4f per million output tokens at $%.2f per GPU-hour\n", usd,
-           scenario->price_gpu_hour_usd);
+    printf("  cost      $%.4f per million output tokens at $%.2f per GPU-hour (%s)\n", usd,
+           scenario->price_gpu_hour_usd, trust_word(run));
   } else if (!scenario->price_known) {
     printf("  cost      unknown: no price for %s; set price.gpu_hour_usd\n",
            scenario->pool[0].gpu.name);
@@ -297,16 +377,34 @@ static void print_cost(const struct kc_run *run)
          scenario->seed);
 }
 
-int kc_run_print(const struct kc_run *run, const char *name)
+static void print_intervals(const struct kc_intervals *intervals)
+{
+  if (intervals == NULL) return;
+  printf("\n  intervals of %u replicates: kernels %.2g %% (one deviation)%s%s\n",
+         intervals->replicates, intervals->time_percent,
+         intervals->left_out ? ", parameters of fits without one row"
+             : intervals->host_unknown ? ", host up to 1 ms a step more" : ", host 10 %",
+         intervals->seed_matters ? ", other seeds" : "; the workload has no random part");
+  printf("  %-14s %12s %12s %12s\n", "", "5 %", "median", "95 %");
+  for (int f = 0; f < KC_INTERVAL_FIGURES; f++) {
+    const struct kc_interval *i = &intervals->figure[f];
+    if (i->count == 0) continue;
+    printf("  %-14s %12.2f %12.2f %12.2f\n", kc_interval_name((enum kc_interval_figure)f), i->low,
+           i->median, i->high);
+  }
+}
+
+int kc_run_print(const struct kc_run *run, const char *name, const struct kc_intervals *intervals)
 {
   print_question(run, name);
   print_workload(run);
   print_memory(run);
   print_requests(&run->result.summary);
-  print_latencies(&run->result.summary);
+  print_latencies(run);
   print_load(run);
   print_oom(run);
   kc_run_groups_print(run);
   print_cost(run);
+  print_intervals(intervals);
   return 0;
 }

@@ -22,7 +22,7 @@ enum kc_err kc_predicted_init(struct kc_predicted *predicted, const struct kc_co
                               const struct kc_request *requests, uint64_t max_model_len,
                               uint32_t slots, struct kc_arena *arena)
 {
-  KC_ASSERT(cost->op_count > 0);
+  KC_ASSERT(cost->op_count > 0 || cost->tables != NULL);
   KC_ASSERT(max_model_len >= 2);
   *predicted = (struct kc_predicted){
       .cost = cost, .requests = requests, .max_model_len = max_model_len, .slots = slots};
@@ -118,7 +118,29 @@ static kc_ps duration(struct kc_predicted *p, const struct kc_step *step)
     dense = kc_cost_dense(p->cost, sum->decodes, sum->logits);
     p->dense[sum->decodes] = dense;
   }
-  return kc_cost_round(dense + kc_cost_context(p->cost, sum));
+  return kc_cost_finish(p->cost, sum, dense);
+}
+
+static void note_trust(struct kc_predicted *p, const struct kc_step *step, kc_ps duration_ps)
+{
+  struct kc_cost_trust *trust = &p->trust;
+  KC_ASSERT(duration_ps > 0);
+  trust->steps++;
+  trust->time_ps = kc_ps_add(trust->time_ps, duration_ps);
+  if (p->cost->basis == KC_BASIS_DATASHEET) return; /* nothing was fitted anywhere */
+  if (!kc_cost_outside(p->cost, &step->sum, &trust->outside)) return;
+  trust->steps_outside++;
+  trust->outside_ps = kc_ps_add(trust->outside_ps, duration_ps);
+}
+
+struct kc_cost_trust kc_predicted_trust(const struct kc_predicted *predicted)
+{
+  struct kc_cost_trust trust = predicted->trust;
+  KC_ASSERT(trust.steps_outside <= trust.steps);
+  trust.basis = predicted->cost->basis;
+  trust.level = trust.basis == KC_BASIS_DATASHEET ? KC_LEVEL_DATASHEET
+              : trust.steps_outside > 0 ? KC_LEVEL_EXTRAPOLATED : KC_LEVEL_CALIBRATED;
+  return trust;
 }
 
 static enum kc_err run(void *context, const struct kc_step *step, struct kc_step_result *result,
@@ -129,6 +151,7 @@ static enum kc_err run(void *context, const struct kc_step *step, struct kc_step
   KC_ASSERT(step->sum.decodes + step->sum.chunks > 0);
   if (step->composition_changed) apply_delta(p, step);
   *result = (struct kc_step_result){.duration_ps = duration(p, step)};
+  note_trust(p, step, result->duration_ps);
   result->finish_count = collect_finished(p, ticks_after(step));
   result->finish = p->finished;
   return KC_OK;

@@ -27,7 +27,7 @@ static void put_text(FILE *out, const char *text)
 /* A decimal that parses back to `value`: 15 digits say what a person wrote, 17 say anything. */
 static void put_number(FILE *out, double value)
 {
-  KC_ASSERT(value >= 0);
+  KC_ASSERT(value == value);
   char text[40];
   for (int digits = 15; digits <= 17; digits++) {
     double back = 0;
@@ -127,6 +127,11 @@ static void put_pool(FILE *out, const struct kc_pool_spec *pool)
   fprintf(out, "\n    replicas: %u\n    parallel: {tensor: %u, pipeline: %u}\n", pool->replicas,
           pool->memory.tensor, pool->memory.pipeline);
   put_weights(out, &pool->precision);
+  if (pool->moe_skew > 0) {
+    fputs("    moe: {skew: ", out);
+    put_number(out, pool->moe_skew);
+    fputs("}\n", out);
+  }
   fprintf(out, "    kv: {k_format: %s, v_format: %s, page_size: %u, prefix_cache: %s, "
           "share_tenants: %s, integrity: %s}\n", kc_kv_format_name(pool->precision.k_format),
           kc_kv_format_name(pool->precision.v_format), sched->page_size,
@@ -299,6 +304,45 @@ static void put_aims(FILE *out, const struct kc_scenario *scenario)
   }
 }
 
+/* ", key: value" where it was said. */
+static void put_bound(FILE *out, const char *key, bool said, double value)
+{
+  if (!said) return;
+  fprintf(out, ", %s: ", key);
+  put_number(out, value);
+}
+
+static void put_text_key(FILE *out, const char *key, bool said, const char *text)
+{
+  if (!said) return;
+  fprintf(out, ", %s: ", key);
+  put_text(out, text);
+}
+
+static void put_expect(FILE *out, const struct kc_scenario *scenario)
+{
+  KC_ASSERT(scenario->expect_count <= KC_EXPECT_MAX);
+  if (scenario->expect_count > 0) fputs("expect:\n", out);
+  for (uint32_t i = 0; i < scenario->expect_count; i++) {
+    const struct kc_expect *e = &scenario->expect[i];
+    fputs("  - {what: ", out);
+    put_text(out, e->what);
+    fprintf(out, ", metric: %s, value: ",
+            kc_expect_metric_name((enum kc_expect_metric)e->metric));
+    put_number(out, e->value);
+    put_bound(out, "within_percent", e->has_within_percent, e->within_percent);
+    put_bound(out, "within", e->has_within, e->within);
+    put_bound(out, "at_least", e->has_at_least, e->at_least);
+    put_bound(out, "at_most", e->has_at_most, e->at_most);
+    fprintf(out, ", kind: %s", kc_expect_kind_name((enum kc_expect_kind)e->kind));
+    put_text_key(out, "set", e->set[0] != '\0', e->set);
+    put_text_key(out, "against", e->has_against, e->against);
+    put_text_key(out, "among", e->among[0] != '\0', e->among);
+    put_text_key(out, "source", true, e->source);
+    fputs("}\n", out);
+  }
+}
+
 char *kc_scenario_resolved(const struct kc_scenario *scenario)
 {
   KC_ASSERT(scenario != NULL);
@@ -316,6 +360,7 @@ char *kc_scenario_resolved(const struct kc_scenario *scenario)
   put_workload(out, &scenario->workload);
   put_aims(out, scenario);
   fprintf(out, "seed: %llu\n", (unsigned long long)scenario->seed);
+  put_expect(out, scenario);
   const bool failed = ferror(out) != 0;
   if (fclose(out) == 0 && !failed) return text;
   free(text);

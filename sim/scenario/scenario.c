@@ -88,9 +88,8 @@ static bool resolve_gpu(struct resolving *r, struct kc_pool_spec *pool,
     forward(r, map, "gpu", &why);
     return false;
   }
-  pool->profile = kc_gpu_profile_find(&pool->gpu, source->profile);
-  if (pool->profile != NULL) return true;
-  char names[256];
+  if (kc_gpu_profile_variant(&pool->gpu, source->profile, &pool->profile)) return true;
+  char names[1024];
   profile_names(&pool->gpu, names, sizeof names);
   kc_source_problem(r->document, map, "profile", r->problems,
                     "profile: \"%s\" is not a profile of %s; it has: %s", source->profile,
@@ -255,6 +254,7 @@ static void resolve_pool(struct resolving *r, uint32_t index)
   pool->role = (enum kc_role)source->role;
   pool->replicas = source->replicas;
   pool->precision = source->precision;
+  pool->moe_skew = source->moe_skew;
   pool->integrity = (enum kc_integrity)source->integrity;
   pool->caching = (enum kc_caching)source->caching;
   pool->share_tenants = source->share_tenants;
@@ -367,6 +367,9 @@ static void resolve_rest(struct resolving *r)
   scenario->slo_ttft_p95_ms = source->slo_ttft_p95_ms;
   scenario->slo_tpot_p95_ms = source->slo_tpot_p95_ms;
   scenario->seed = source->seed;
+  scenario->expect_count = kc_expect_read(scenario->expect,
+                                          kc_node_get(r->document->root, "expect"),
+                                          r->document->path, r->problems);
 }
 
 static void resolve_price(struct resolving *r)

@@ -3,8 +3,11 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "sim/cost/cost_tables.h"
 
 static_assert(KC_SESSION_START == KC_TRACE_NONE, "a trace's `after` is what replay reads");
 
@@ -251,17 +254,35 @@ static enum kc_err prepare_workload(struct kc_run *run, struct kc_diag *diag)
 
 /* ---- step model and replay ---- */
 
+static enum kc_err load_kernels(struct kc_run *run, struct kc_diag *diag)
+{
+  char path[KC_DIAG_PATH_BYTES];
+  const struct kc_pool_spec *pool = pool_of(run);
+  KC_ASSERT(run->kernels == NULL);
+  if (pool->profile.kernels[0] == '\0') return KC_OK;
+  KC_TRY(kc_kernels_find(&pool->gpu, pool->profile.kernels, run->scenario->model.name,
+                         pool->memory.tensor, path, diag));
+  return kc_profile_load(&run->kernels, path, diag);
+}
+
 static enum kc_err build_cost(struct kc_run *run, struct kc_diag *diag)
 {
   const struct kc_pool_spec *pool = pool_of(run);
+  KC_TRY(load_kernels(run, diag));
   struct kc_cost_config config = {.model = &run->scenario->model,
                                   .precision = &pool->precision,
                                   .gpu = &pool->gpu,
-                                  .profile = pool->profile,
+                                  .profile = &pool->profile,
                                   .tensor = pool->memory.tensor,
                                   .pipeline = pool->memory.pipeline,
-                                  .integrity = pool->integrity};
-  KC_ASSERT(pool->profile != NULL);
+                                  .integrity = pool->integrity,
+                                  .kernels = run->kernels,
+                                  .tokens_max = (uint64_t)pool->sched.max_batched_tokens +
+                                                pool->sched.max_running,
+                                  .sequences_max = pool->sched.max_running,
+                                  .context_max = pool->sched.max_model_len + 1,
+                                  .moe_skew = pool->moe_skew};
+  KC_ASSERT(pool->profile.bandwidth_efficiency > 0);
   config.cap_count = kc_cost_caps(&run->scenario->model, config.cap);
   return kc_cost_build(&run->cost, &config, diag);
 }
@@ -356,6 +377,29 @@ enum kc_err kc_run_execute(struct kc_run *run, struct kc_diag *diag)
   return kc_replay_run(&run->replay, &run->metrics, &run->arena, &run->result, diag);
 }
 
+struct kc_cost_trust kc_run_trust(const struct kc_run *run)
+{
+  KC_ASSERT(run->predicted.cost == &run->cost);
+  KC_ASSERT(run->predicted.trust.steps == run->result.summary.steps);
+  return kc_predicted_trust(&run->predicted);
+}
+
+uint32_t kc_run_missing(const struct kc_run *run, bool minor,
+                        char names[KC_TRUST_NAMES_MAX][24])
+{
+  const uint64_t all = kc_run_trust(run).outside;
+  const uint64_t mask = minor ? all >> KC_OUTSIDE_MINOR : all;
+  uint32_t count = 0;
+  for (unsigned bit = 0; bit < KC_OUTSIDE_MINOR; bit++) {
+    if ((mask >> bit & 1) == 0) continue;
+    KC_ASSERT(bit < KC_FAMILIES || bit == KC_OUTSIDE_LAYERS);
+    snprintf(names[count++], 24, "%s",
+             bit == KC_OUTSIDE_LAYERS ? "layers" : kc_family_name((enum kc_family)bit));
+  }
+  KC_ASSERT(count <= KC_TRUST_NAMES_MAX);
+  return count;
+}
+
 void kc_run_deinit(struct kc_run *run)
 {
   kc_trace_free(&run->trace);
@@ -365,6 +409,9 @@ void kc_run_deinit(struct kc_run *run)
   free(run->rows);
   run->requests = run->rows = NULL;
   if (run->arena.base != NULL) kc_arena_deinit(&run->arena);
+  kc_cost_free(&run->cost);
+  kc_profile_destroy(run->kernels);
+  run->kernels = NULL;
 }
 
 bool kc_run_cost(const struct kc_run *run, double *usd_per_mtok)

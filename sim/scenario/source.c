@@ -124,6 +124,8 @@ static const struct kc_option root_options[] = {
   {.key = "price.gpu_hour_usd", .type = KC_OPTION_DOUBLE, R(price_gpu_hour_usd),
    HAS_R(has_price), .min = 0, .max = 1e6, .unit = "US dollars",
    .help = "price of one GPU for one hour; from the GPU's file unless given"},
+  {.key = "expect", .type = KC_OPTION_SUBTREE, HAS_R(has_expect),
+   .values = "a list of figures", .help = "published figures that kvcap verify compares with"},
   {.key = "seed", .type = KC_OPTION_U64, R(seed), .fallback = "1", .help = "of all random streams"},
 };
 
@@ -147,6 +149,8 @@ static const struct kc_option pool_options[] = {
    .max = KC_STAGES_MAX, .unit = "stages", .help = "pipeline stages"},
   {.key = "weights", .type = KC_OPTION_SUBTREE, HAS_P(has_weights),
    .help = "formats by tensor class, such as {routed_experts: int4-g32}"},
+  {.key = "moe.skew", .type = KC_OPTION_DOUBLE, P(moe_skew), .fallback = "0", .min = 0, .max = 4,
+   .help = "how unequally experts are chosen: exponent of a power law; 0 = balanced"},
   {.key = "kv.format", .type = KC_OPTION_CHOICE, P(kv_format), HAS_P(has_kv_format),
    .values = KV_FORMATS, .fallback = "bf16", .help = "format of keys and values"},
   {.key = "kv.k_format", .type = KC_OPTION_CHOICE, P(k_format), HAS_P(has_k_format),

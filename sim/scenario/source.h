@@ -22,7 +22,7 @@ struct kc_class_source {
 struct kc_pool_source {
   char name[48];
   char gpu[KC_DIAG_PATH_BYTES];
-  char profile[32];
+  char profile[KC_PROFILE_NAME_BYTES];
   char policy[32];
   int role;
   uint32_t replicas, tensor, pipeline, draft_layers;
@@ -34,6 +34,7 @@ struct kc_pool_source {
   bool has_page_size;
   int caching;
   bool share_tenants;
+  double moe_skew;
   int integrity;
   char fault_kinds[64];
   uint32_t fault_every_steps, fault_mask;
@@ -62,7 +63,7 @@ struct kc_pool_source {
 struct kc_scenario_source {
   char name[128];
   char model[KC_DIAG_PATH_BYTES];
-  bool has_pools;
+  bool has_pools, has_expect;
   uint64_t seed;
   double slo_ttft_p95_ms, slo_tpot_p95_ms;
   double price_gpu_hour_usd;

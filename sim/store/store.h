@@ -14,7 +14,7 @@
 #include "sim/replay/replay.h"
 
 #define KC_STORE_APPLICATION_ID 0x6b766370
-#define KC_STORE_SCHEMA 2
+#define KC_STORE_SCHEMA 3
 
 enum { KC_STORE_ROWS_MAX = 100000000 }; /* of one run, like the requests of a workload */
 
@@ -58,6 +58,10 @@ enum kc_err kc_store_run_begin(struct kc_store *store, const struct kc_run_heade
  * 150 bytes a row. It must be in the run from the first outcome to the last, also when no rows are
  * kept. Its error (KC_ERR_MEMORY, KC_ERR_LIMIT) ends the run: abort then. */
 struct kc_recorder kc_store_recorder(struct kc_store *store);
+/* What the run's times are worth ("calibrated"), what they rest on ("kernels"), and how much of the
+ * step time lay outside what was measured. Between begin and end; left NULL without it. */
+enum kc_err kc_store_run_trust(struct kc_store *store, const char *trust, const char *basis,
+                               kc_ps outside_ps, struct kc_diag *diag);
 /* BEGIN IMMEDIATE, waiting up to 15 s for other writers; the id (*run_id), all rows, the run row
  * last; COMMIT. summary_json is the document that `run --json` prints. On failure the run is rolled
  * back and forgotten. */

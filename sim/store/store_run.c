@@ -48,6 +48,7 @@ static const char *const run_columns[] = {
   "max_waiting", "kv_peak_tokens", "kv_peak_pages", "oom_ps", "oom_request", "oom_demand_pages",
   "layout", "prefix_cache", "admitted_tokens", "cached_tokens", "recached_tokens", "warm_requests",
   "pages_evicted", "slo_met", "contaminated", "scenario_text", "summary_json",
+  "trust", "trust_basis", "outside_ps",
 };
 enum { RUN_COLUMNS = sizeof run_columns / sizeof run_columns[0] };
 
@@ -314,6 +315,18 @@ enum kc_err kc_store_run_begin(struct kc_store *store, const struct kc_run_heade
   const enum kc_err err = keep_header(store, header, diag);
   if (err != KC_OK) kc_store_run_abort(store);
   return err;
+}
+
+enum kc_err kc_store_run_trust(struct kc_store *store, const char *trust, const char *basis,
+                               kc_ps outside_ps, struct kc_diag *diag)
+{
+  KC_ASSERT(store->in_run && store->insert_run != NULL);
+  KC_ASSERT(outside_ps >= 0);
+  struct binder to = {.statement = store->insert_run, .code = SQLITE_OK};
+  set_text(&to, "trust", trust);
+  set_text(&to, "trust_basis", basis);
+  set_i64(&to, "outside_ps", outside_ps);
+  return to.code == SQLITE_OK ? KC_OK : fail_run(store, to.code, diag);
 }
 
 /* ---- outcomes ---- */

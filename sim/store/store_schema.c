@@ -129,4 +129,12 @@ static const char caching_schema[] =
   "PRIMARY KEY (run_id, kind, number)"
   ") STRICT, WITHOUT ROWID;";
 
-const char *const kc_store_migration[KC_STORE_SCHEMA] = {first_schema, caching_schema};
+/* What the times of a run are worth; NULL in runs of an earlier program. */
+static const char trust_schema[] =
+  "ALTER TABLE run ADD COLUMN trust TEXT"
+  " CHECK (trust IN ('calibrated', 'extrapolated', 'datasheet'));"
+  "ALTER TABLE run ADD COLUMN trust_basis TEXT"
+  " CHECK (trust_basis IN ('datasheet', 'kernels', 'serving'));"
+  "ALTER TABLE run ADD COLUMN outside_ps INTEGER CHECK (outside_ps >= 0);";
+
+const char *const kc_store_migration[KC_STORE_SCHEMA] = {first_schema, caching_schema, trust_schema};

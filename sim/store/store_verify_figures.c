@@ -63,6 +63,8 @@ static const struct figure figures[] = {
   {"slo_met", "slo_met", WHOLE}, {"contaminated", "contaminated", WHOLE},
   {"oom_ps", "oom.time_s", S}, {"oom_request", "oom.request", WHOLE},
   {"oom_demand_pages", "oom.demand_pages", WHOLE},
+  {"trust", "trust.times", TEXT}, {"trust_basis", "trust.basis", TEXT},
+  {"outside_ps", "trust.outside_s", S},
 };
 enum { FIGURES = sizeof figures / sizeof figures[0] };
 

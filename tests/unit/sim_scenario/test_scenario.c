@@ -101,7 +101,7 @@ static void what_is_not_said_gets_its_default(void **state)
   assert_int_equal(pool->precision.k_format, KC_KV_BF16);
   assert_int_equal(pool->precision.v_format, KC_KV_BF16);
   assert_string_equal(pool->policy_name, "vllm-0.19");
-  assert_string_equal(pool->profile->name, "plain");
+  assert_string_equal(pool->profile.name, "plain");
   /* vLLM 0.19 engine/arg_utils.py: 1024 sequences and 8192 tokens from 70 GiB on, blocks of 16 */
   assert_int_equal(pool->sched.page_size, 16);
   assert_int_equal(pool->sched.max_running, 1024);
@@ -273,7 +273,7 @@ static void assert_same_pool(const struct kc_pool_spec *a, const struct kc_pool_
   assert_string_equal(a->gpu_name, b->gpu_name);
   assert_string_equal(a->gpu.path, b->gpu.path);
   assert_string_equal(a->profile_name, b->profile_name);
-  assert_string_equal(a->profile->name, b->profile->name);
+  assert_string_equal(a->profile.name, b->profile.name);
   assert_int_equal(a->replicas, b->replicas);
   assert_int_equal(a->integrity, b->integrity);
   assert_ptr_equal(a->policy, b->policy);

@@ -349,7 +349,8 @@ static void fill_document(struct fixture *fixture)
   say(fixture, "}");
   say_count(fixture, "slo_met", s->slo_met);
   say_count(fixture, "contaminated", s->contaminated);
-  say(fixture, "}");
+  say(fixture, ",\"trust\":{\"times\":\"extrapolated\",\"basis\":\"kernels\"");
+  say(fixture, ",\"outside_s\":%.15g}}", 1234 / 1e12);
 }
 
 void fixture_make(struct fixture *fixture, const struct fixture_plan *plan)
@@ -400,6 +401,8 @@ enum kc_err fixture_tell(struct kc_store *store, const struct fixture *fixture,
 enum kc_err fixture_end(struct kc_store *store, const struct fixture *fixture, int64_t *run_id,
                         struct kc_diag *diag)
 {
+  const enum kc_err trust = kc_store_run_trust(store, "extrapolated", "kernels", 1234, diag);
+  if (trust != KC_OK) return trust;
   return kc_store_run_end(store, fixture->metrics, &fixture->result, fixture->document,
                           &fixture->host, run_id, diag);
 }

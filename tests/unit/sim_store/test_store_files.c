@@ -201,7 +201,7 @@ static void test_older_schema_is_migrated(void **state)
 {
   static const char *const since[] = {"layout", "prefix_cache", "admitted_tokens", "cached_tokens",
                                       "recached_tokens", "warm_requests", "pages_evicted",
-                                      "slo_met", "contaminated"};
+                                      "slo_met", "contaminated", "trust", "trust_basis", "outside_ps"};
   static const char *const since_request[] = {"cached_tokens", "recached_tokens", "contaminated",
                                               "tenant", "class"};
   struct place *place = *state;
