@@ -233,6 +233,16 @@ static bool is_fresh(const struct kc_batch *batch, uint32_t slot)
   return s->decode_from == batch->step.index && s->joined_ps == batch->now_ps;
 }
 
+/* True when the step that just ran computed the last chunk of the slot's prompt. */
+static bool completes(const struct kc_batch *batch, uint32_t slot)
+{
+  KC_ASSERT(slot < batch->config.max_running);
+  for (uint32_t i = 0; i < batch->step.chunk_count; i++) {
+    if (batch->chunk[i].slot == slot) return batch->chunk[i].last;
+  }
+  return false;
+}
+
 static void describe_step(struct kc_instance *instance)
 {
   const struct kc_step_result *result = &instance->result;
@@ -246,7 +256,7 @@ static void describe_step(struct kc_instance *instance)
     const struct kc_slot *s = &batch->slot[slot];
     const bool decoding = s->state == KC_SLOT_DECODE;
     steady -= decoding && !is_fresh(batch, slot);
-    tokens -= decoding; /* an executor reports a half-computed prompt before its last chunk */
+    tokens -= decoding || completes(batch, slot);
   }
   KC_ASSERT(steady <= sum->decodes && tokens <= sum->logits);
   instance->report = (struct kc_step_report){
