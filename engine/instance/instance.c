@@ -388,6 +388,16 @@ static bool joined_in_place(const struct kc_batch *batch, uint32_t slot)
   return s->decode_from == batch->tick && s->joined_ps == batch->now_ps && s->fresh_at == 0;
 }
 
+/* True when the step that just ran computed the last chunk of the slot's prompt. */
+static bool completes(const struct kc_batch *batch, uint32_t slot)
+{
+  KC_ASSERT(slot < batch->config.max_running);
+  for (uint32_t i = 0; i < batch->step.chunk_count; i++) {
+    if (batch->chunk[i].slot == slot) return batch->chunk[i].last;
+  }
+  return false;
+}
+
 /* Decodes whose previous token came with the last tick, and tokens that the step yields: what the
  * executor found wrong does not count, nor do ghosts. */
 static void count_tokens(const struct kc_instance *instance, struct kc_step_report *report)
@@ -404,10 +414,9 @@ static void count_tokens(const struct kc_instance *instance, struct kc_step_repo
   for (uint32_t i = 0; i < result->violation_count; i++) {
     const uint32_t slot = result->violation[i].slot;
     const struct kc_slot *s = &batch->slot[slot];
-    /* An executor reports a half-computed prompt before its last chunk. */
     const bool decodes = batch->step.decoding && s->state == KC_SLOT_DECODE && !s->ghost;
     steady -= decodes && s->fresh_at == 0 && !joined_in_place(batch, slot);
-    tokens -= decodes;
+    tokens -= decodes || completes(batch, slot);
   }
   KC_ASSERT(steady <= batch->decodes && tokens <= batch->step.sum.logits);
   report->steady_decodes = steady;

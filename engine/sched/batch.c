@@ -113,6 +113,8 @@ enum kc_err kc_batch_init(struct kc_batch *batch, const struct kc_sched_config *
   batch->step.join = batch->join;
   batch->step.leave = batch->leave;
   batch->step.grant = batch->grant;
+  batch->step.table = batch->table;
+  batch->step.pool = batch->pool;
   batch->step.chunk = batch->chunk;
   batch->step.pause = batch->pause;
   return KC_OK;

@@ -95,6 +95,9 @@ struct kc_aggregates {
   uint64_t table_entries;      /* block-table entries of the batch, for the integrity check */
 };
 
+struct kc_table; /* engine/kv/table.h */
+struct kc_pool;  /* engine/kv/pool.h */
+
 /* Arrays belong to the batch and are valid until the next step is formed. */
 struct kc_step {
   uint64_t index;      /* 0, 1, 2, ... of this instance */
@@ -109,10 +112,14 @@ struct kc_step {
   const struct kc_chunk *chunk;
   const uint32_t *pause;   /* decodes that stand still in this tick */
   struct kc_aggregates sum;
+  /* For executors that compute: the rows that grants name, to be copied when granted, and the pool
+   * whose tags a check compares with. Constant for the life of an instance. */
+  const struct kc_table *table;
+  const struct kc_pool *pool;
 };
 
-/* A slot whose row names a page that is not its own. Executors check rows before they compute, so a
- * slot named here is not in `finish`, and is no prompt that completes with this step. */
+/* A slot whose row names a page that is not its own. No token of this step leaves for it: it is not
+ * in `finish`, and a prompt that the step would have completed yields nothing. */
 struct kc_violation {
   uint32_t slot;
   uint32_t page;
