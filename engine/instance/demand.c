@@ -1,9 +1,9 @@
 /* Offered KV against the pool: when would a server run out of memory if it took everything in?
  *
- * A request is offered from its arrival until it has ended, whether it waits, runs or was preempted.
- * What all of them want is compared with the pool whatever the policy does about it. The batch
- * counts pages request by request (demand_pages); with a prefix cache, pages of prompts that several
- * of them share count once:
+ * A request is offered from its arrival until it has ended, whether it waits, runs or was
+ * preempted. What all of them want is compared with the pool whatever the policy does about it. The
+ * batch counts pages request by request (demand_pages); with a prefix cache, pages of prompts that
+ * several of them share count once:
  *
  *   offered[key]    offered requests whose prompt has that page
  *   shared_demand   sum over the keys of offered[key] - 1, where that is positive
@@ -91,7 +91,7 @@ void kc_demand_note_growth(struct kc_instance *instance)
   const struct kc_batch *batch = &instance->batch;
   const uint64_t pages = instance->pool.page_count;
   const uint64_t demand = batch->demand_pages - instance->shared_demand;
-  if (instance->demand_is_final || instance->oom_ps != KC_PS_NEVER) return;
+  KC_ASSERT(!instance->demand_is_final && instance->oom_ps == KC_PS_NEVER);
   if (demand + kc_batch_needy(batch)->count <= pages) return;
   if (demand + kc_batch_growth(batch) <= pages) return;
   const uint64_t before = demand < pages ? pages - demand : 0;

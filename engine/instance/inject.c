@@ -85,8 +85,25 @@ static void overwrite(struct kc_instance *instance, uint32_t slot, uint32_t inde
 
 /* ---- where to strike ---- */
 
-/* A running request that holds pages (shared ones, if asked for), or KC_SLOT_NONE. */
-static uint32_t draw_slot(struct kc_instance *instance, bool shares)
+/* Shared pages of the row up to and including the last that `sharers_min` rows or more name
+ * rightly; 0: it has none. */
+static uint32_t shared_up_to(const struct kc_instance *instance, uint32_t slot,
+                             uint32_t sharers_min)
+{
+  const struct kc_page *row = kc_table_row(&instance->table, slot);
+  for (uint32_t count = instance->table.shared[slot]; count > 0; count--) {
+    const struct kc_page page = row[count - 1];
+    if (page.id >= instance->pool.page_count) continue; /* damaged before */
+    const struct kc_page_record *record = &instance->pool.record[page.id];
+    if (!kc_page_is_shared(record) || kc_tag_of(record->generation) != page.tag) continue;
+    if (kc_page_link_of(record) >= sharers_min) return count;
+  }
+  return 0;
+}
+
+/* A running request that holds pages, among them one with `sharers_min` sharers or more, if that is
+ * not 0; or KC_SLOT_NONE. */
+static uint32_t draw_slot(struct kc_instance *instance, uint32_t sharers_min)
 {
   const struct kc_batch *batch = &instance->batch;
   const struct kc_table *table = &instance->table;
@@ -95,7 +112,7 @@ static uint32_t draw_slot(struct kc_instance *instance, bool shares)
     uint64_t chosen = pass == 0 ? UINT64_MAX : kc_random_below(&instance->injector.random, count);
     for (uint32_t s = batch->running.head; s != KC_SLOT_NONE; s = batch->slot[s].run_next) {
       if (batch->slot[s].ghost || table->extent[s] == 0) continue;
-      if (shares && table->shared[s] == 0) continue;
+      if (sharers_min > 0 && shared_up_to(instance, s, sharers_min) == 0) continue;
       if (pass == 0) count++;
       else if (chosen-- == 0) return s;
     }
@@ -110,19 +127,20 @@ static uint32_t draw_index(struct kc_instance *instance, uint32_t slot)
   return (uint32_t)kc_random_below(&instance->injector.random, instance->table.extent[slot]);
 }
 
-/* A cached page in use is dropped; with `several`, one that several rows share. */
+/* A cached page in use is dropped; with `several`, one that several rows share. What is dropped is
+ * the last shared page of a row, so the row is shown as if it ended there. */
 static bool expel(struct kc_instance *instance, bool several)
 {
-  struct kc_prefix_cache *cache = &instance->cache;
-  const uint32_t slot = draw_slot(instance, true);
+  const uint32_t sharers_min = several ? 2 : 1;
+  const uint32_t slot = draw_slot(instance, sharers_min);
   if (slot == KC_SLOT_NONE) return false;
-  const struct kc_page last =
-      kc_table_row(&instance->table, slot)[instance->table.shared[slot] - 1];
-  if (last.id >= instance->pool.page_count) return false; /* damaged before */
-  const struct kc_page_record *record = &instance->pool.record[last.id];
-  if (!kc_page_is_shared(record) || kc_tag_of(record->generation) != last.tag) return false;
-  if (several && kc_page_link_of(record) < 2) return false;
-  if (!kc_prefix_cache_expel(cache, slot)) return false;
+  uint32_t *shared = &instance->table.shared[slot];
+  const uint32_t all = *shared;
+  *shared = shared_up_to(instance, slot, sharers_min);
+  KC_ASSERT(*shared > 0 && *shared <= all);
+  const bool expelled = kc_prefix_cache_expel(&instance->cache, slot);
+  *shared = all;
+  if (!expelled) return false; /* a tree keeps what others hang from */
   instance->injector.expelled = true;
   return true;
 }
@@ -141,8 +159,8 @@ static uint32_t key_at(const struct kc_instance *instance, uint32_t slot, uint32
  * what the rows name is theirs to read either way. */
 static bool swap_entries(struct kc_instance *instance)
 {
-  const uint32_t a = draw_slot(instance, false);
-  const uint32_t b = a == KC_SLOT_NONE ? KC_SLOT_NONE : draw_slot(instance, false);
+  const uint32_t a = draw_slot(instance, 0);
+  const uint32_t b = a == KC_SLOT_NONE ? KC_SLOT_NONE : draw_slot(instance, 0);
   if (b == KC_SLOT_NONE) return false;
   const uint32_t index_a = draw_index(instance, a), index_b = draw_index(instance, b);
   const struct kc_page page_a = kc_table_row(&instance->table, a)[index_a];
@@ -159,7 +177,7 @@ static bool swap_entries(struct kc_instance *instance)
 /* The entry names some page as it was an odd number of moves ago: freed since, and handed on. */
 static bool make_stale(struct kc_instance *instance)
 {
-  const uint32_t slot = draw_slot(instance, false);
+  const uint32_t slot = draw_slot(instance, 0);
   if (slot == KC_SLOT_NONE) return false;
   const uint32_t id =
       (uint32_t)kc_random_below(&instance->injector.random, instance->pool.page_count);
@@ -172,7 +190,7 @@ static bool make_stale(struct kc_instance *instance)
 
 static bool leave_range(struct kc_instance *instance)
 {
-  const uint32_t slot = draw_slot(instance, false);
+  const uint32_t slot = draw_slot(instance, 0);
   if (slot == KC_SLOT_NONE) return false;
   const uint64_t beyond = UINT32_MAX - instance->pool.page_count;
   const uint32_t index = draw_index(instance, slot);

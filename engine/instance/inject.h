@@ -1,5 +1,5 @@
-/* Faults in the pages of running requests, on purpose: what a server's mistakes would do, to show that
- * the integrity check finds them, and what happens where there is none.
+/* Faults in the pages of running requests, on purpose: what a server's mistakes would do, to show
+ * that the integrity check finds them, and what happens where there is none.
  *
  * One fault is tried before every `every_steps`-th step, of a kind and at a place drawn from the
  * seed. Where there is nothing to damage (nobody shares, nobody runs) nothing happens.
@@ -13,13 +13,13 @@
  *           handed on
  *   RANGE   an entry names a page that the pool does not have       this row
  *
- * Ground truth. While something is damaged, the injector walks every row before every step, entry by
- * entry, and against the records, not through the check: a request that computes a token while its
- * row names a page that is not its own is contaminated. With the check on, such a request is aborted
- * before it computes.
+ * Ground truth. While something is damaged, the injector walks every row before every step, entry
+ * by entry, and against the records, not through the check: a request that computes a token while
+ * its row names a page that is not its own is contaminated. With the check on, such a request is
+ * aborted before it computes.
  *
- * Entries that were overwritten get their right pair back just before their row is released, so that
- * no page is lost; what is done to shared pages is mended when the rows have been checked.
+ * Entries that were overwritten get their right pair back just before their row is released, so
+ * that no page is lost; what is done to shared pages is mended when the rows have been checked.
  */
 #ifndef KC_ENGINE_INSTANCE_INJECT_H
 #define KC_ENGINE_INSTANCE_INJECT_H

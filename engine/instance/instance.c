@@ -159,8 +159,8 @@ static struct kc_outcome outcome_of_slot(const struct kc_instance *instance, uin
       .resident_ps = s->resident_ps + (instance->clock_ps - s->joined_ps)};
 }
 
-/* Nothing that it leaves behind may be found by others. `withheld`: tokens of the last step that must
- * not leave, because they were computed from pages that were not the request's own. */
+/* Nothing that it leaves behind may be found by others. `withheld`: tokens of the last step that
+ * must not leave, because they were computed from pages that were not the request's own. */
 static void fail_slot(struct kc_instance *instance, uint32_t slot, uint32_t withheld)
 {
   if (!instance->batch.slot[slot].ghost) {
@@ -176,8 +176,8 @@ static void fail_slot(struct kc_instance *instance, uint32_t slot, uint32_t with
   (void)kc_batch_end(&instance->batch, slot);
 }
 
-/* With overlap, does the server run a decode once more that has just ended? It does not when it knew
- * that the limit of tokens would be reached. */
+/* With overlap, does the server run a decode once more that has just ended? It does not when it
+ * knew that the limit of tokens would be reached. */
 static bool decodes_on(const struct kc_instance *instance, const struct kc_outcome *outcome)
 {
   const struct kc_batch *batch = &instance->batch;
@@ -207,6 +207,7 @@ static void end_slot(struct kc_instance *instance, uint32_t slot, enum kc_status
 static void report_refusals(struct kc_instance *instance)
 {
   struct kc_batch *batch = &instance->batch;
+  if (batch->refusal_count == 0) return;
   for (uint32_t i = 0; i < batch->refusal_count; i++) {
     const struct kc_refusal *refusal = &batch->refusal[i];
     const bool started = refusal->waiting.started;
@@ -512,7 +513,7 @@ static void complete(struct kc_instance *instance)
   const uint32_t chunks = batch->step.chunk_count;
   if (batch->step.decoding && batch->fresh_count > 0) report_fresh(instance);
   kc_batch_advance(batch, instance->clock_ps);
-  kc_batch_settle(batch); /* ghosts of the step before */
+  if (batch->settle_count > 0) kc_batch_settle(batch); /* ghosts of the step before */
   abort_violations(instance);
   for (uint32_t i = 0; i < joins; i++) {
     const struct kc_join *join = &batch->join[i];
@@ -526,20 +527,20 @@ static void complete(struct kc_instance *instance)
     if (batch->slot[slot].state == KC_SLOT_FREE) continue;
     end_slot(instance, slot, KC_STATUS_COMPLETED, KC_REASON_NONE);
   }
-  give_up(instance);
-  settle_if_due(instance);
+  if (instance->giving_up_count > 0) give_up(instance);
+  if (batch->settle_count > 0) settle_if_due(instance);
 }
 
 /* Has the policy see requests [0, seen) and form a step. True when there is something to run. */
-static bool form(struct kc_instance *instance, uint32_t seen)
+static inline bool form(struct kc_instance *instance, uint32_t seen)
 {
   struct kc_batch *batch = &instance->batch;
-  kc_queue_show(&batch->queue, seen);
+  if (seen > batch->queue.seen) kc_queue_show(&batch->queue, seen);
   batch->all_seen = seen == batch->queue.arrived && batch->ghosts == 0;
   instance->config.policy->form_step(batch);
   report_refusals(instance);
   if (batch->step.chunk_count > 0 || (batch->step.decoding && batch->decodes > 0)) return true;
-  kc_batch_resume(batch);
+  if (batch->step.pause_count > 0) kc_batch_resume(batch);
   return false;
 }
 
@@ -549,14 +550,17 @@ static bool form_with_overlap(struct kc_instance *instance)
 {
   struct kc_batch *batch = &instance->batch;
   const uint32_t arrived = batch->queue.arrived;
-  const bool sees_all = instance->sees_all || !instance->config.sched.overlap;
   const kc_ps known_ps = instance->step_start_ps;
-  uint32_t seen = sees_all ? arrived : batch->queue.seen;
+  bool everything = instance->sees_all || !batch->config.overlap;
+  uint32_t seen = everything ? arrived : batch->queue.seen;
   while (seen < arrived && batch->requests[seen].arrival_ps <= known_ps) seen++;
-  if (form(instance, seen)) return true;
-  if (sees_all && batch->ghosts == 0) return false;
-  kc_batch_settle(batch);
-  return form(instance, arrived);
+  for (;;) {
+    if (form(instance, seen)) return true;
+    if (everything && batch->ghosts == 0) return false;
+    kc_batch_settle(batch);
+    everything = true;
+    seen = arrived;
+  }
 }
 
 enum kc_err kc_instance_begin_step(struct kc_instance *instance, struct kc_diag *diag)
@@ -567,11 +571,13 @@ enum kc_err kc_instance_begin_step(struct kc_instance *instance, struct kc_diag 
   const uint64_t preemptions = batch->preemptions;
   const uint32_t ended = instance->ended;
   const uint32_t ghosts = batch->ghosts;
-  kc_inject_before_step(instance);
+  if (batch->faulty) kc_inject_before_step(instance);
   check_rows(instance);
-  kc_inject_mend(instance);
+  if (batch->faulty) kc_inject_mend(instance);
   batch->now_ps = instance->clock_ps;
-  kc_demand_note_growth(instance);
+  if (!instance->demand_is_final && instance->oom_ps == KC_PS_NEVER) {
+    kc_demand_note_growth(instance);
+  }
   const bool formed = form_with_overlap(instance);
   kc_batch_seal(batch);
   instance->sees_all = !formed;
@@ -581,7 +587,7 @@ enum kc_err kc_instance_begin_step(struct kc_instance *instance, struct kc_diag 
               batch->ghosts < ghosts);
     return KC_OK;
   }
-  kc_inject_before_run(instance);
+  if (batch->faulty) kc_inject_before_run(instance);
   instance->result = (struct kc_step_result){0};
   KC_TRY(instance->executor.run(instance->executor.context, &batch->step, &instance->result,
                                 diag));

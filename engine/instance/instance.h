@@ -7,11 +7,11 @@
  * because requests arrive while it runs: they are announced in between, so that everything happens,
  * and is reported, in the order of time.
  *
- * Overlapped scheduling (sched.overlap). A real server forms step n + 1 while step n runs, with what
- * it knew when n started. Here steps are formed one after the other, and the same comes out:
+ * Overlapped scheduling (sched.overlap). A real server forms step n + 1 while step n runs, with
+ * what it knew when n started. Here steps are formed one after the other, and the same comes out:
  *
- *   - forming n + 1 sees the requests that had arrived when n started (arrivals at that very instant
- *     included), not those that came while n ran;
+ *   - forming n + 1 sees the requests that had arrived when n started (arrivals at that very
+ *     instant included), not those that came while n ran;
  *   - tokens and outcomes of n are reported when n ends. A decode that ends with n, completed or
  *     cancelled, becomes a ghost: while n + 1 is formed it still has its slot (it counts towards
  *     max_running), its pages and its place in the batch (it may be the victim that gives way; then
@@ -57,8 +57,8 @@ struct kc_outcome {
   uint32_t preemptions;
   uint32_t cached_tokens;   /* of the prompt, found in the prefix cache at the first admission */
   uint32_t recached_tokens; /* of prompt and outputs, found at later admissions, in all */
-  bool contaminated;        /* a token of it was computed while its row named a page that was not its
-                               own. Known only in runs with injected faults */
+  bool contaminated;        /* a token of it was computed while its row named a page that was not
+                               its own. Known only in runs with injected faults */
   kc_ps arrival_ps;
   kc_ps first_token_ps;     /* KC_PS_NEVER if none */
   kc_ps end_ps;             /* when the last token came out, or when it was given up */
@@ -162,8 +162,8 @@ void kc_instance_arrive(struct kc_instance *instance);
 bool kc_instance_cancel(struct kc_instance *instance, uint32_t request, kc_ps now_ps,
                         enum kc_status status);
 
-/* True when the request has arrived, has not ended, and has never held a slot (one that was preempted
- * has started). O(1); order PRIORITY: O(waiting). */
+/* True when the request has arrived, has not ended, and has never held a slot (one that was
+ * preempted has started). O(1); order PRIORITY: O(waiting). */
 bool kc_instance_waits(const struct kc_instance *instance, uint32_t request);
 
 /* True when there is anything to run. */
@@ -171,8 +171,9 @@ bool kc_instance_busy(const struct kc_instance *instance);
 
 /* Forms one step at the clock, has the executor run it, and reports what was refused. Afterwards
  * `in_step` is true and the step ends at report.end_ps; until then requests may arrive. A step that
- * only preempted, refused or gave up runs nothing and takes no time: `in_step` is false, and the next
- * one makes progress, if the instance is still busy. Needs kc_instance_busy() and no step under way. */
+ * only preempted, refused or gave up runs nothing and takes no time: `in_step` is false, and the
+ * next one makes progress, if the instance is still busy. Needs kc_instance_busy() and no step
+ * under way. */
 enum kc_err kc_instance_begin_step(struct kc_instance *instance, struct kc_diag *diag);
 
 /* Moves the clock to the end of the step under way and reports what came of it. */

@@ -137,8 +137,8 @@ struct kc_batch {
   uint64_t ghost_held;               /* tokens with KV of the DECODE ghosts, at their end */
   uint32_t *settle;                  /* [max_running] slots to settle, in order */
   uint32_t settle_count;
-  uint32_t *fresh;                   /* [max_running] DECODE slots whose last token did not come with
-                                        the last tick */
+  uint32_t *fresh;                   /* [max_running] DECODE slots whose last token did not come
+                                        with the last tick */
   uint32_t fresh_count;
   kc_ps decoded_ps;                  /* end of the last tick */
   bool ran_decoding;                 /* the step that ran last was a tick */
@@ -212,8 +212,8 @@ void kc_batch_arrive(struct kc_batch *batch, enum kc_reason reason);
 struct kc_cache_match kc_batch_match(struct kc_batch *batch, const struct kc_waiting *waiting);
 /* Starts one that waits: takes it from the queue, gives it a slot at the tail of the batch, the
  * matched pages, and a chunk of `tokens` tokens after them, for which kc_batch_fill must find pages
- * before the step is sealed. `match` comes from kc_batch_match, and nothing of the cache has changed
- * since. The caller has checked that a slot is free. */
+ * before the step is sealed. `match` comes from kc_batch_match, and nothing of the cache has
+ * changed since. The caller has checked that a slot is free. */
 uint32_t kc_batch_start(struct kc_batch *batch, const struct kc_queue_place *place,
                         const struct kc_cache_match *match, uint32_t tokens);
 /* Starts one whose KV is in place: pages for all known tokens, which are there, and a place among
@@ -274,8 +274,9 @@ void kc_batch_list_prompt(struct kc_batch *batch, uint32_t slot);
 void kc_batch_retire(struct kc_batch *batch, uint32_t slot, bool decodes_on);
 /* Publishes and releases what is listed, in its order. */
 void kc_batch_settle(struct kc_batch *batch);
-/* The request in `slot` is aborted, or was a ghost: frees pages and slot at once, publishes nothing.
- * Returns the first fault that freeing met, which is then already reported through the pool's hook. */
+/* The request in `slot` is aborted, or was a ghost: frees pages and slot at once, publishes
+ * nothing. Returns the first fault that freeing met, which is then already reported through the
+ * pool's hook. */
 enum kc_err kc_batch_end(struct kc_batch *batch, uint32_t slot);
 /* A token came out of `slot` at `last_token_ps` in a step that was no tick. */
 void kc_batch_note_fresh(struct kc_batch *batch, uint32_t slot, kc_ps last_token_ps);

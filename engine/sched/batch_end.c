@@ -1,8 +1,9 @@
 /* How slots are left: by requests that end, that are put back, that are given up (see batch.h).
  *
- *   settle[0..settle_count)   slots of the step that ran last, in the order in which the server looks
- *                             at its results: ends of prompts (RADIX: to be published), then ends of
- *                             requests; an entry counts while its slot says `listed`
+ *   settle[0..settle_count)   slots of the step that ran last, in the order in which the server
+ *   looks
+ *                             at its results: ends of prompts (RADIX: to be published), then ends
+ *                             of requests; an entry counts while its slot says `listed`
  *
  * Without overlap the list is settled as soon as it is made; with overlap after the next step was
  * formed, and until then ghosts keep what they hold.

@@ -1,5 +1,5 @@
-/* The sums that make a step cheap (see batch.h): decodes come and go, stand still, and are summed up
- * when a step is sealed. Times are ticks throughout. */
+/* The sums that make a step cheap (see batch.h): decodes come and go, stand still, and are summed
+ * up when a step is sealed. Times are ticks throughout. */
 #include "engine/sched/batch.h"
 #include "engine/sched/batch_lists.h"
 #include "engine/sched/batch_parts.h"

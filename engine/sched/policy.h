@@ -15,7 +15,7 @@ enum kc_role {
 
 /* Who is next among those who wait. */
 enum kc_queue_order {
-  KC_ORDER_FCFS = 0,     /* by arrival; a preempted request: vllm first of all, sglang last of all */
+  KC_ORDER_FCFS = 0,     /* by arrival; preempted requests: vllm before all, sglang behind all */
   KC_ORDER_PRIORITY = 1, /* vllm: by (priority, arrival), lower values first */
   KC_ORDER_LPM = 2       /* sglang: longest match in the cache first, ties as FCFS; FCFS while more
                             than 128 wait */
@@ -87,8 +87,8 @@ struct kc_policy {
   enum kc_reason (*refuse)(const struct kc_sched_config *config, uint32_t pages,
                            const struct kc_request *request);
   /* Forms the next step. The batch knows who waits (as far as the server can know), runs and holds
-   * what. With batch->all_seen it may leave an empty step (nothing scheduled) only when it preempted
-   * or refused somebody. Sets step.decoding. */
+   * what. With batch->all_seen it may leave an empty step (nothing scheduled) only when it
+   * preempted or refused somebody. Sets step.decoding. */
   void (*form_step)(struct kc_batch *batch);
 };
 

@@ -6,9 +6,9 @@
  *   2. A prefill batch is put together. If there is anything in it, it runs alone, and the decodes
  *      stand still; with mixed chunks they make a token each in the same step.
  *   3. Else every decode makes a token. Room for it comes from the tree first, then from requests
- *      that are retracted: fewest outputs first, of equals the longest prompt, of equals the last in
- *      the batch; at least one, until the rest fits. The only one left that still does not fit is
- *      aborted. A retracted request keeps its outputs and goes to the tail of the queue.
+ *      that are retracted: fewest outputs first, of equals the longest prompt, of equals the last
+ *      in the batch; at least one, until the rest fits. The only one left that still does not fit
+ *      is aborted. A retracted request keeps its outputs and goes to the tail of the queue.
  *
  * What may be admitted (PrefillAdder). All in tokens, P the page size; ceil and floor are to pages:
  *
@@ -23,26 +23,26 @@
  *     uncached + future + P >= total (less what locking takes out of the evictable): no more today
  *     ceil(uncached) <= chunk: admitted; else its first floor(chunk) tokens, and it is the
  *     half-computed prompt from now on, of which there is one
- *   charges: total ceil(tokens) + min(max_new, 4096) on the last chunk + P; current ceil(tokens) + P;
- *   input and chunk ceil(tokens)
+ *   charges: total ceil(tokens) + min(max_new, 4096) on the last chunk + P; current ceil(tokens) +
+ *   P; input and chunk ceil(tokens)
  *
  *   `batch_is_full`, set when memory or the request limit stopped admission, keeps the queue from
  *   being looked at until a request leaves the batch (batch_end.c clears it).
  *
- * The ratio, a guess how much of their limits requests will use: 0.7 * conservativeness (at most 1),
- * falling in 600 decode steps to 0.14 of that; after a retraction (sum of outputs + 20 n) / (sum of
- * limits + 1) over the n that stay, at most 1; from the beginning again after idleness. In double,
- * with + - * / alone, which every compiler rounds alike.
+ * The ratio, a guess how much of their limits requests will use: 0.7 * conservativeness (at most
+ * 1), falling in 600 decode steps to 0.14 of that; after a retraction (sum of outputs + 20 n) /
+ * (sum of limits + 1) over the n that stay, at most 1; from the beginning again after idleness. In
+ * double, with + - * / alone, which every compiler rounds alike.
  *
- * Pages are taken when the batch is complete: all prefixes are locked before anything is evicted for
- * it, and one eviction makes room for the whole batch. When the pool is short it asks for all the
- * pages that the batch needs, not for the missing ones (evict_from_tree_cache).
+ * Pages are taken when the batch is complete: all prefixes are locked before anything is evicted
+ * for it, and one eviction makes room for the whole batch. When the pool is short it asks for all
+ * the pages that the batch needs, not for the missing ones (evict_from_tree_cache).
  *
- * Where the server differs: a head that can never fit blocks the server's queue for ever; here it is
- * refused with a reason. A half-computed prompt that finds no page, and decodes of a mixed step that
- * find none, end the server with an out-of-memory error; here they wait. (Older 0.5 releases do not
- * add P to the candidate's need.) Decode role: requests whose KV is in place pass the same test of
- * `total`, use no prefill budget, and join the decode step at once.
+ * Where the server differs: a head that can never fit blocks the server's queue for ever; here it
+ * is refused with a reason. A half-computed prompt that finds no page, and decodes of a mixed step
+ * that find none, end the server with an out-of-memory error; here they wait. (Older 0.5 releases
+ * do not add P to the candidate's need.) Decode role: requests whose KV is in place pass the same
+ * test of `total`, use no prefill budget, and join the decode step at once.
  */
 #include "engine/sched/sglang_0_5.h"
 
@@ -61,7 +61,8 @@ enum {
 
 /* ---- configuration ---- */
 
-/* By the board's memory (server_args.py): chunk 2048 below 35 GiB, 4096 below 60, 8192 below 160. */
+/* By the board's memory (server_args.py): chunk 2048 below 35 GiB, 4096 below 60, 8192 below
+ * 160. */
 static void defaults(struct kc_sched_config *config, uint64_t gpu_memory_bytes, bool is_a100)
 {
   const uint64_t gib = gpu_memory_bytes >> 30;

@@ -13,9 +13,9 @@
  * attends to c + 1 tokens: its context in step s is c + 1. A chunk of n tokens that starts at
  * `start` attends to start + 1, ..., start + n tokens.
  *
- * Decode clock. Some servers compute prompts in steps of their own, in which the decodes stand still
- * (`decoding` is false). `tick` counts the steps with decoding; a decode makes one token a tick. A
- * decode that is left out of a tick although the others make a token is named in `pause`.
+ * Decode clock. Some servers compute prompts in steps of their own, in which the decodes stand
+ * still (`decoding` is false). `tick` counts the steps with decoding; a decode makes one token a
+ * tick. A decode that is left out of a tick although the others make a token is named in `pause`.
  *
  * Ghosts. With overlapped scheduling a step is formed before the results of the one before it are
  * known, so a slot whose request has just ended may decode once more: it counts in the aggregates,

@@ -5,27 +5,29 @@
  *   1. The token budget is max_num_batched_tokens.
  *   2. Running requests in list order, while there is budget. A decode takes one token, a
  *      half-computed prompt what is left of it, of the budget and of long_prefill_token_threshold.
- *      Each gets the pages that its tokens need; when there is none, a victim is preempted, possibly
- *      the very request that asked, until it fits. The victim is the tail of the list; in order
- *      PRIORITY the largest of (priority, arrival), and if it was served in this step already, its
- *      tokens go back to the budget.
- *   3. A preempted request loses its pages and its progress, keeps its outputs, and goes to the head
+ *      Each gets the pages that its tokens need; when there is none, a victim is preempted,
+ *      possibly the very request that asked, until it fits. The victim is the tail of the list; in
+ *      order PRIORITY the largest of (priority, arrival), and if it was served in this step
+ *      already, its tokens go back to the budget.
+ *   3. A preempted request loses its pages and its progress, keeps its outputs, and goes to the
+ *   head
  *      of the waiting queue (FCFS: order preserved; PRIORITY: to its place in the heap).
  *   4. After a preemption nobody is admitted in this step. Otherwise waiting requests are admitted
- *      while budget and slots last: the head takes its known tokens, less what the cache has, cut by
- *      threshold and budget. It must find pages for this chunk, and with
- *      scheduler_reserve_full_isl (the default) room for all its known tokens; else admission stops:
- *      it never preempts.
+ *      while budget and slots last: the head takes its known tokens, less what the cache has, cut
+ *      by threshold and budget. It must find pages for this chunk, and with
+ *      scheduler_reserve_full_isl (the default) room for all its known tokens; else admission
+ *      stops: it never preempts.
  *
  * Room, for `pages` in all of which the cache has `hits`, of those `idle` used by nobody: pages -
- * hits + idle <= free. Idle ones count because they are in the queue of free blocks, from which they
- * are taken. Blocks are indexed when they are allocated, so a request later in the same step can hit
- * them before they are computed; the order of the batch within a step sees to it that they are.
+ * hits + idle <= free. Idle ones count because they are in the queue of free blocks, from which
+ * they are taken. Blocks are indexed when they are allocated, so a request later in the same step
+ * can hit them before they are computed; the order of the batch within a step sees to it that they
+ * are.
  *
  * Decodes in list order and half-computed prompts in list order are the same thing as long as the
  * only half-computed prompt is the tail, as it is when a prompt takes all the budget that is left:
- * then only the decodes that need a page are looked at. With a threshold several prompts can be half
- * computed, and prompts ahead of decodes can use up the budget: then the list is walked.
+ * then only the decodes that need a page are looked at. With a threshold several prompts can be
+ * half computed, and prompts ahead of decodes can use up the budget: then the list is walked.
  *
  * With asynchronous scheduling a decode that will have reached its limit of tokens is skipped, not
  * run once too often (kc_policy.length_ghosts).

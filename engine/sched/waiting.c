@@ -114,7 +114,8 @@ uint32_t kc_queue_unseen(const struct kc_queue *queue)
 {
   uint32_t count = 0;
   KC_ASSERT(queue->seen <= queue->arrived);
-  for (uint32_t r = queue->seen > queue->next ? queue->seen : queue->next; r < queue->arrived; r++) {
+  uint32_t r = queue->seen > queue->next ? queue->seen : queue->next;
+  for (; r < queue->arrived; r++) {
     count += !is_gone(queue, r);
   }
   return count;

@@ -11,8 +11,8 @@
  *   PRIORITY   the least of (priority, arrival); here fresh        vllm
  *              ones get records too, when they are seen
  *
- * A fresh request that leaves from behind the cursor (cancelled, refused on arrival, admitted out of
- * turn) is marked in `gone` and skipped when the cursor comes by.
+ * A fresh request that leaves from behind the cursor (cancelled, refused on arrival, admitted out
+ * of turn) is marked in `gone` and skipped when the cursor comes by.
  */
 #ifndef KC_ENGINE_SCHED_WAITING_H
 #define KC_ENGINE_SCHED_WAITING_H

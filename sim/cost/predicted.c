@@ -1,6 +1,7 @@
 /* The predicted executor (see predicted.h).
  *
- *   finish    heap of slots by the ticks (steps with decoding) that have passed when their last token
+ *   finish    heap of slots by the ticks (steps with decoding) that have passed when their last
+ *   token
  *             is there; a slot enters it when its decoding is certain: it joined with its KV in
  *             place, or its last chunk runs
  *   remaining tokens still to come, from join until then
@@ -43,8 +44,8 @@ static uint64_t ticks_after(const struct kc_step *step)
   return step->tick + step->decoding;
 }
 
-/* The slot yields a token in `step`, decoding or not, and in each tick after, until `remaining` have
- * come. */
+/* The slot yields a token in `step`, decoding or not, and in each tick after, until `remaining`
+ * have come. */
 static void schedule_finish(struct kc_predicted *p, uint32_t slot, const struct kc_step *step)
 {
   KC_ASSERT(p->remaining[slot] > 0);

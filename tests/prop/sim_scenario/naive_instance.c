@@ -174,7 +174,7 @@ static void arrive(struct naive_run *run)
     run->sees_all = true;
     naive_sglang_idle(run);
   }
-  if (run->running_count == 0 && run->waiting_count == 0) { /* nobody was there, if only for no time */
+  if (run->running_count == 0 && run->waiting_count == 0) { /* idle, if only for no time */
     run->sees_all = true;
     naive_sglang_idle(run);
   }
@@ -452,6 +452,17 @@ static void sum_up(struct naive_run *run)
 
 /* ---- a step ---- */
 
+/* Decodes that stood still have not grown after all: what they lack is counted while the step runs,
+ * and again when the next is formed. */
+static void forget_growth(struct naive_run *run)
+{
+  for (uint32_t i = 0; i < run->running_count && !run->closed; i++) {
+    struct naive_request *s = &run->state[run->running[i]];
+    if (s->ghost || !s->decoding || s->chunk > 0) continue;
+    s->demand_pages = naive_pages_of(run, s->computed);
+  }
+}
+
 static bool form_step(struct naive_run *run)
 {
   for (uint32_t i = 0; i < run->running_count; i++) {
@@ -465,7 +476,9 @@ static bool form_step(struct naive_run *run)
   if (run->sglang) naive_form_sglang(run);
   else naive_form_vllm(run);
   sum_up(run);
-  return run->sum.decodes + run->sum.chunks > 0;
+  if (run->sum.decodes + run->sum.chunks > 0) return true;
+  forget_growth(run);
+  return false;
 }
 
 /* Overlap: when the view of a step ago gives nothing to run, look at everything. */
@@ -558,6 +571,7 @@ static void end_step(struct naive_run *run)
   pass_events(run, run->clock_ps + run->duration_ps);
   run->clock_ps += run->duration_ps;
   run->in_step = false;
+  forget_growth(run);
   settle(run);
   for (uint32_t i = 0; i < run->running_count; i++) {
     const uint32_t request = run->running[i];

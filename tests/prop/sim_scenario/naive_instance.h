@@ -1,8 +1,14 @@
 /* The plain twin of one simulated instance: scheduler, page counts, clock, closed loop, step model
- * and results, written from the rules without any of the product's cleverness. No keys, rings,
+ * and results, written from the rules without any of the product's cleverness. No rings,
  * heaps, cursors or histograms: every request is a row of counters, every sum is a loop over its
  * members, every chunk a loop over its tokens, every gap between tokens an entry of an array. It is
  * slow, and meant to be read beside the rules.
+ *
+ *   naive_instance.c             who comes and goes, the clock, what a step costs and brings
+ *   naive_policy_vllm.c, _sglang.c   who runs
+ *   naive_cache.c, _blocks.c, _radix.c   which pages: what a page holds is the whole sequence that
+ *                                it ends, found by comparing
+ *   naive_results.c              statistics and the canonical bytes
  *
  *   waiting[0..waiting_count)   request numbers, next in line first
  *   running[0..running_count)   request numbers in the order of joining: the tail is the victim

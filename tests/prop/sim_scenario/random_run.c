@@ -323,7 +323,8 @@ static uint32_t smaller(uint32_t a, uint32_t b)
   return a < b ? a : b;
 }
 
-/* Limits far beyond what requests make: the guess of what they will need decides who is admitted. */
+/* Limits far beyond what requests make: the guess of what they will need decides who is
+ * admitted. */
 static void promise_much(struct test_run *run, struct kc_random *random, uint32_t longest)
 {
   run->instance.pages =
@@ -332,8 +333,8 @@ static void promise_much(struct test_run *run, struct kc_random *random, uint32_
     run->requests[i].max_tokens += random_between(random, 0, 5000);
   }
   if (run->request_count < 2 || kc_random_chance(random, 1, 3)) return;
-  /* Pages of one token, about as many as the second needs beside the first: when it comes in is told
-   * by the guess to the token. */
+  /* Pages of one token, about as many as the second needs beside the first: when it comes in is
+   * told by the guess to the token. */
   const uint32_t first = smaller(run->requests[0].max_tokens, 4096);
   const uint32_t second = smaller(run->requests[1].max_tokens, 4096);
   run->instance.sched.page_size = 1;
@@ -343,8 +344,8 @@ static void promise_much(struct test_run *run, struct kc_random *random, uint32_
                         7 * first / 10 + 100 - random_between(random, 0, 200 + first / 4);
 }
 
-/* Few requests with outputs beyond the 4096 that the policy looks ahead at most: one may outgrow the
- * pool alone. */
+/* Few requests with outputs beyond the 4096 that the policy looks ahead at most: one may outgrow
+ * the pool alone. */
 static void make_long(struct test_run *run, struct kc_random *random, uint32_t longest)
 {
   if (run->request_count > 4) run->request_count = 4;

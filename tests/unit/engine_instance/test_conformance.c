@@ -1,5 +1,5 @@
-/* Golden decision sequences: what each policy must decide, step by step, in situations worked out by
- * hand from what is known of the server.
+/* Golden decision sequences: what each policy must decide, step by step, in situations worked out
+ * by hand from what is known of the server.
  *
  *   test_conformance [FILE...]      without: every tests/golden/conformance/<policy>/<name>.txt
  *
