@@ -158,7 +158,8 @@ static int print_verdict(const struct kc_diag_list *problems, const uint64_t tot
     const int status = print_document(
         json_pack("{s:i, s:b, s:I, s:I, s:I, s:I, s:o}", "schema", DB_SCHEMA, "ok",
                   problems->count == 0, "runs", (json_int_t)totals[0], "request_rows",
-                  (json_int_t)totals[1], "older_runs", (json_int_t)older, "problem_count", (json_int_t)problems->count, "problems",
+                  (json_int_t)totals[1], "older_runs", (json_int_t)older, "problem_count",
+                  (json_int_t)problems->count, "problems",
                   problems_json(problems)));
     if (status != 0) return status;
   }
@@ -167,8 +168,8 @@ static int print_verdict(const struct kc_diag_list *problems, const uint64_t tot
     printf("%s: intact: %llu run%s, %llu request rows\n", path, (unsigned long long)totals[0],
            totals[0] == 1 ? "" : "s", (unsigned long long)totals[1]);
     if (older > 0) {
-      printf("%lld of the runs were stored by an older program; their hashes and documents were not "
-             "recomputed\n", (long long)older);
+      printf("%lld of the runs were stored by an older program; their hashes and documents were "
+             "not recomputed\n", (long long)older);
     }
   }
   return 0;

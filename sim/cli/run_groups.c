@@ -1,5 +1,5 @@
-/* What `kvcap run` says of prompt caching, classes, tenants and injected faults: in the JSON document
- * and for people. */
+/* What `kvcap run` says of prompt caching, classes, tenants and injected faults: in the JSON
+ * document and for people. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -223,7 +223,8 @@ static void print_workload(const struct kc_run *run)
          t->format, kc_run_grouped(t->count, a), run->sessions ? "recorded over" : "in", span);
   if (span > 0 && !run->sessions) printf(" (%.2f/s)", (double)t->count / span);
   if (t->session_count > 0) printf(" of %s sessions", kc_run_grouped(t->session_count, b));
-  printf(", %s in, %s out\n", kc_run_grouped(t->input_tokens, b), kc_run_grouped(t->output_tokens, c));
+  printf(", %s in, %s out\n", kc_run_grouped(t->input_tokens, b),
+         kc_run_grouped(t->output_tokens, c));
   static const char *const rules[] = {"the trace's output lengths", "a fixed number",
                                       "a ratio of the output length"};
   printf("            max_tokens: %s", rules[work->max_tokens_rule]);
@@ -243,7 +244,8 @@ static void print_memory(const struct kc_run *run)
   kc_format_bytes(fit->kv_budget_bytes, 2, budget);
   printf("  memory    per GPU: weights %s, KV %s; pool of %s tokens (%s pages of %u)\n", weights,
          fit->kv_budget_bytes > 0 ? budget : "as given",
-         kc_run_grouped((uint64_t)run->pages * page_size, tokens), kc_run_grouped(run->pages, pages), page_size);
+         kc_run_grouped((uint64_t)run->pages * page_size, tokens),
+         kc_run_grouped(run->pages, pages), page_size);
   if (run->bounded_bytes > 0) {
     char bounded[48];
     kc_format_bytes(run->bounded_bytes, 2, bounded);
@@ -254,10 +256,12 @@ static void print_memory(const struct kc_run *run)
 static void print_requests(const struct kc_summary *s)
 {
   char a[32];
-  printf("\n  requests  %s completed", kc_run_grouped(s->requests_by_status[KC_STATUS_COMPLETED], a));
+  printf("\n  requests  %s completed",
+         kc_run_grouped(s->requests_by_status[KC_STATUS_COMPLETED], a));
   for (int i = 1; i < KC_STATUSES; i++) {
     if (s->requests_by_status[i] == 0) continue;
-    printf(", %s %s", kc_run_grouped(s->requests_by_status[i], a), kc_status_name((enum kc_status)i));
+    printf(", %s %s", kc_run_grouped(s->requests_by_status[i], a),
+           kc_status_name((enum kc_status)i));
   }
   printf("\n");
   static const char *const meaning[KC_REASONS] = {
@@ -325,8 +329,10 @@ static void print_load(const struct kc_run *run)
          s->makespan_ps > 0 ? 100.0 * (double)s->busy_ps / (double)s->makespan_ps : 0.0,
          trust_word(run));
   printf("  load      at most %s running, %s waiting; %s preemptions\n",
-         kc_run_grouped(s->max_running, a), kc_run_grouped(s->max_waiting, b), kc_run_grouped(s->preemptions, c));
-  printf("  KV peak   %s of %s tokens (%.1f %%)\n", kc_run_grouped(s->kv_peak_tokens, a), kc_run_grouped(pool, b),
+         kc_run_grouped(s->max_running, a), kc_run_grouped(s->max_waiting, b),
+         kc_run_grouped(s->preemptions, c));
+  printf("  KV peak   %s of %s tokens (%.1f %%)\n", kc_run_grouped(s->kv_peak_tokens, a),
+         kc_run_grouped(pool, b),
          100.0 * (double)s->kv_peak_tokens / (double)pool);
   print_headroom(run);
 }
@@ -343,7 +349,8 @@ static void print_oom(const struct kc_run *run)
   printf("  OOM       at %.3f s (%s), request %s: the requests offered %s %s pages, the pool has "
          "%s\n",
          (double)r->oom_ps / 1e12, trust_word(run), kc_run_grouped(r->oom_request, a),
-         closed ? "will need" : "needed", kc_run_grouped(r->oom_demand_pages, b), kc_run_grouped(r->pages, c));
+         closed ? "will need" : "needed", kc_run_grouped(r->oom_demand_pages, b),
+         kc_run_grouped(r->pages, c));
   printf("            the policy answered with %s preemptions and at most %s waiting\n",
          kc_run_grouped(r->summary.preemptions, a), kc_run_grouped(r->summary.max_waiting, b));
 }

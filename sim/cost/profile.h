@@ -1,6 +1,6 @@
 /* How long one operation takes on one GPU under one framework: measured kernels as a compact fit.
  *
- *   scenarios/gpus/profiles/h200/sglang-0.5.14.yaml --kc_profile_load--> struct kc_profile
+ *   scenarios/gpus/profiles/h200/h200-sglang-0.5.14.yaml --kc_profile_load--> struct kc_profile
  *   shape of one operation --kc_profile_time--> microseconds, and how far they can be trusted
  *
  * A profile is written by `kvcap calibrate kernels`. There are two kinds:

@@ -1,8 +1,8 @@
 /* Figures by class, tenant and warmth (see groups.h).
  *
  * The latencies of a run stand in one array, in the order in which they came; owner[] says whose
- * each is. For one way of grouping they are dealt into a second array by counting sort, so that each
- * group's are together, and the statistics are taken there:
+ * each is. For one way of grouping they are dealt into a second array by counting sort, so that
+ * each group's are together, and the statistics are taken there:
  *
  *   values   41 17 90 33 ...      owner  7 2 9 4 ...      scratch  | group 0 | group 1 | ...
  */

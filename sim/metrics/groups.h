@@ -64,7 +64,8 @@ enum kc_err kc_groups_init(struct kc_groups *groups, const struct kc_groups_conf
 void kc_groups_outcome(struct kc_groups *groups, const struct kc_outcome *outcome,
                        uint64_t max_model_len, bool slo_met);
 
-/* The next latency of that kind in the list that kc_groups_finish will be given is this request's. */
+/* The next latency of that kind in the list that kc_groups_finish will be given is this
+ * request's. */
 static inline void kc_groups_note(struct kc_groups *groups, enum kc_latency kind, uint32_t request)
 {
   if (groups->group == NULL) return;

@@ -105,8 +105,8 @@ void kc_metrics_arrival(struct kc_metrics *metrics, uint32_t request);
 /* Closes the books: asserts Little's law and token conservation, sorts, hashes. */
 void kc_metrics_finish(struct kc_metrics *metrics, struct kc_summary *out);
 
-/* The canonical bytes behind result_sha256; also used to verify a stored run. The layout's number is
- * raised whenever the layout or the meaning of a word changes; it is the first word. */
+/* The canonical bytes behind result_sha256; also used to verify a stored run. The layout's number
+ * is raised whenever the layout or the meaning of a word changes; it is the first word. */
 #define KC_CANONICAL_LAYOUT 2
 void kc_canonical_begin(struct kc_sha256 *sha);
 void kc_canonical_outcome(struct kc_sha256 *sha, const struct kc_outcome *outcome);

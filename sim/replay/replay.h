@@ -38,8 +38,9 @@ struct kc_replay_config {
   struct kc_executor executor;
   /* Open loop: all requests, sorted by arrival. Closed loop: `request_count` of them, of which the
    * run writes arrival and lengths when they are offered; tenant, class and contents are taken as
-   * they stand. Sessions: room for `request_count`, written from their rows. Sessions are offered in
-   * another order than they stand in the trace; results name the row of the trace in every case. */
+   * they stand. Sessions: room for `request_count`, written from their rows. Sessions are offered
+   * in another order than they stand in the trace; results name the row of the trace in every
+   * case. */
   struct kc_request *requests;
   uint32_t request_count;
   bool closed;
@@ -47,8 +48,8 @@ struct kc_replay_config {
   struct kc_session_config session; /* not with `closed` */
   /* How long clients wait. */
   const struct kc_patience *patience; /* [class_count], by class of the request; NULL = for ever */
-  const kc_ps *cancel_after_ps;       /* [request_count] by row, KC_PS_NEVER = does not cancel; NULL:
-                                         nobody does */
+  const kc_ps *cancel_after_ps;       /* [request_count] by row, KC_PS_NEVER = does not cancel;
+                                         NULL: nobody does */
   /* Limits and groups of the results. */
   const struct kc_limits *limits;     /* [class_count]; NULL = none */
   bool keep_groups;                   /* figures by class, tenant, warmth */

@@ -1,4 +1,5 @@
-/* Deals classes, tenants and patience out to requests (see clients.h). Set-up code: it may allocate.
+/* Deals classes, tenants and patience out to requests (see clients.h). Set-up code: it may
+ * allocate.
  *
  * A class with a share takes a stretch of [0, 2^64) as long as its share; one draw per session
  * falls into it or not. Stretches follow each other in the order of the file, and the class without

@@ -170,7 +170,8 @@ static enum kc_err row_from_ids(struct building *b, const struct kc_trace *trace
 /* ---- sessions ---- */
 
 /* Tokens with which row i begins that are those of row `before`, the turn before it: all of it when
- * the prompt is long enough, its prompt when the output was left out, nothing after a compaction. */
+ * the prompt is long enough, its prompt when the output was left out, nothing after a compaction.
+ */
 static uint64_t shared_tokens(const struct kc_trace *trace, uint64_t before, uint64_t i)
 {
   const struct kc_trace_row *p = &trace->row[before];

@@ -255,8 +255,8 @@ static void put_class(FILE *out, const struct kc_class_spec *class)
   fputs("}\n", out);
 }
 
-/* Patience is written class by class, which is where it ends up; a workload without classes gets one
- * that says the same. */
+/* Patience is written class by class, which is where it ends up; a workload without classes gets
+ * one that says the same. */
 static void put_clients(FILE *out, const struct kc_clients_spec *clients)
 {
   KC_ASSERT(clients->class_count >= 1);

@@ -482,8 +482,8 @@ static void read_faults(struct kc_pool_source *pool, const struct kc_document *d
     }
     if (!known) {
       kc_source_problem(document, map, "faults.kinds", problems,
-                        "faults.kinds: \"%.*s\" is not a kind of fault; expected none, all, or some "
-                        "of lost,reused,swapped,stale,range", (int)span, text);
+                        "faults.kinds: \"%.*s\" is not a kind of fault; expected none, all, or "
+                        "some of lost,reused,swapped,stale,range", (int)span, text);
       return;
     }
     text += text[span] == ',' ? span + 1 : span;

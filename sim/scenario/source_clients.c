@@ -4,7 +4,7 @@
  *     tenants: session              one | session | kind | N
  *     timeout: 60s                  patience of every class that does not say its own
  *     classes:
- *       - {name: interactive, share: 3/4, priority: 0, ttft_ms: 500, cancel: 1/50, cancel_after: 5s}
+ *       - {name: interactive, share: 3/4, ttft_ms: 500, cancel: 1/50, cancel_after: 5s}
  *       - {name: batch, priority: 10, queue_timeout: 600s}        # without share: the rest
  *
  * The part of source.c that only these keys need.
@@ -46,7 +46,8 @@ static const struct kc_option class_options[] = {
    .help = "share of clients who cancel; workload.cancel unless said"},
   {.key = "cancel_after", .type = KC_OPTION_DURATION, FIELD(cancel_after_ps),
    GIVEN(has_cancel_after),
-   .help = "mean time after which they do, from 0 to twice this; workload.cancel_after unless said"},
+   .help = "mean time after which they do, from 0 to twice this; workload.cancel_after unless "
+   "said"},
 };
 
 static const char *const tenant_rules[] = {"one", "session", "kind"};

@@ -1,7 +1,7 @@
 /* Figures of groups of requests (sim/metrics/groups.h): writing them with a run, and verifying them
  * against the rows of the requests, where all of those were kept.
  *
- *   run_group   warmth 0 cold, 1 warm | class 0, 1, ... by name | tenant 0, 1, ... that had requests
+ *   run_group   warmth 0 cold, 1 warm | class 0, 1, ... by name | tenants that had requests
  */
 #include <stdio.h>
 
@@ -96,7 +96,8 @@ static void visit_group(struct kc_store *store, sqlite3_stmt *row, struct kc_dia
   KC_ASSERT(sqlite3_column_count(row) == 4);
   kc_diag_list_add(problems, KC_ERR_STORE, store->path, 0, 0,
                    "run_group %s %lld of run %lld differs from the request rows in %s; one of the "
-                   "two was changed", kc_store_text(row, 1), (long long)sqlite3_column_int64(row, 2),
+                   "two was changed", kc_store_text(row, 1),
+                   (long long)sqlite3_column_int64(row, 2),
                    (long long)sqlite3_column_int64(row, 0), kc_store_text(row, 3));
 }
 

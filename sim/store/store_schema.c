@@ -96,8 +96,8 @@ static const char first_schema[] =
   "PRIMARY KEY (run_id, sequence)"
   ") STRICT, WITHOUT ROWID;";
 
-/* Prompt caching, classes, tenants. `layout` is that of hash and document (KC_CANONICAL_LAYOUT): runs
- * stored before have 1, and what they lack is 0. */
+/* Prompt caching, classes, tenants. `layout` is that of hash and document (KC_CANONICAL_LAYOUT):
+ * runs stored before have 1, and what they lack is 0. */
 static const char caching_schema[] =
   "ALTER TABLE run ADD COLUMN layout INTEGER NOT NULL DEFAULT 1;"
   "ALTER TABLE run ADD COLUMN prefix_cache INTEGER NOT NULL DEFAULT 0"
@@ -137,4 +137,5 @@ static const char trust_schema[] =
   " CHECK (trust_basis IN ('datasheet', 'kernels', 'serving'));"
   "ALTER TABLE run ADD COLUMN outside_ps INTEGER CHECK (outside_ps >= 0);";
 
-const char *const kc_store_migration[KC_STORE_SCHEMA] = {first_schema, caching_schema, trust_schema};
+const char *const kc_store_migration[KC_STORE_SCHEMA] = {first_schema, caching_schema,
+                                                         trust_schema};

@@ -153,8 +153,8 @@ enum kc_err kc_store_verify(struct kc_store *store, int64_t *older, struct kc_di
   kc_store_verify_figures(store, problems);
   kc_store_verify_groups(store, problems);
   if (older != NULL &&
-      kc_store_scalar(store, "SELECT count(*) FROM run WHERE layout < " KC_LAYOUT_TEXT, older, doing,
-                      &why) != KC_OK) {
+      kc_store_scalar(store, "SELECT count(*) FROM run WHERE layout < " KC_LAYOUT_TEXT, older,
+                      doing, &why) != KC_OK) {
     kc_diag_list_add(problems, why.code, why.path, 0, 0, "%s", why.text);
   }
   return kc_diag_list_result(problems);

@@ -218,13 +218,14 @@ static int read_replica(struct kc_store *store, struct replica *replica)
                      " max_running, max_waiting, kv_peak_tokens, kv_peak_pages,"
                      " tokens_clipped_requests, makespan_ps, busy_ps, result_sha256, "
                      KC_STORE_STATISTIC("ttft") ", " KC_STORE_STATISTIC("tpot") ", "
-                     KC_STORE_STATISTIC("e2e") ", recached_tokens FROM run WHERE id = ?", add_totals);
+                     KC_STORE_STATISTIC("e2e") ", recached_tokens FROM run WHERE id = ?",
+                     add_totals);
   }
   if (code == SQLITE_OK) {
     code = read_rows(store, replica,
                      "SELECT request, status, reason, output_tokens, preemptions, first_token_ps,"
-                     " end_ps, resident_ps, arrival_ps, cached_tokens, recached_tokens, contaminated"
-                     " FROM request WHERE run_id = ? ORDER BY sequence", add_request);
+                     " end_ps, resident_ps, arrival_ps, cached_tokens, recached_tokens,"
+                     " contaminated FROM request WHERE run_id = ? ORDER BY sequence", add_request);
   }
   if (code == SQLITE_OK) {
     code = read_rows(store, replica,

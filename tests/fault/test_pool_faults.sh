@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The canary of the detectors of pool, table and prefix caches: each fault point switches one detector off, and then a
-# property test has to fail, by itself or by a failed assertion. A test that still passes would not
+# The canary of the detectors of pool, table and prefix caches: each fault point switches one
+# detector off, and then a property test has to fail, by itself or by a failed assertion. A test that still passes would not
 # notice if the detector broke. Without a fault, all must pass.
 # timeout: 300
 set -u

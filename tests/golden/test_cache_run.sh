@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prompt caching, end to end, on the shipped agents: hit rates against what an infinite cache would
-# find (worked out here), tenants that do not share, classes and tenants in the database, faults that
-# the page tags catch. timeout: 300
+# find (worked out here), tenants that do not share, classes and tenants in the database, faults
+# that the page tags catch. timeout: 300
 set -u
 
 kvcap="${KVCAP:?path of the program}"
@@ -63,7 +63,8 @@ for policy in vllm-0.19 sglang-0.5; do
   run shared.json "${plain[@]}" pools.serve.scheduler.policy=$policy workload.tenants=session \
     pools.serve.kv.share_tenants=true 'pools.serve.memory={rule: fixed, pages: 400000}'
   [ "$(jq .prefix_cache.cached_tokens shared.json)" = \
-    "$(jq .prefix_cache.cached_tokens plenty.json)" ] || fail "$policy: share_tenants does not share"
+    "$(jq .prefix_cache.cached_tokens plenty.json)" ] ||
+    fail "$policy: share_tenants does not share"
 done
 
 # ---- classes and tenants, in the database ----

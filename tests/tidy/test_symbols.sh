@@ -15,6 +15,10 @@ done
 
 shopt -s nullglob
 libraries=("$KVCAP_BUILD"/lib{kernels,engine,sim,traces}_*.a)
+# The emulator serves tests alone, and a fibre must find out which one it is.
+for i in "${!libraries[@]}"; do
+  case "${libraries[i]}" in */libkernels_emu.a) unset "libraries[i]" ;; esac
+done
 [ "${#libraries[@]}" -gt 0 ] || { echo "no libraries in $KVCAP_BUILD"; exit 1; }
 
 # System V format: name|value|class|type|size|line|section

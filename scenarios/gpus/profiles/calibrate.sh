@@ -27,7 +27,7 @@ while read -r folder gpu name tensor kind; do
     out="$gpu/$name/$(basename "$folder").yaml"
     source="casys-kaist/LLMServingSim at 5daddb21, profiler/perf"
   else
-    out="$gpu/$name.yaml"
+    out="$gpu/$gpu-$name.yaml"
     source="ai-dynamo/aiconfigurator at 095f58a51"
   fi
   wanted "$out" "$@" || continue

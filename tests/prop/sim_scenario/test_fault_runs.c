@@ -1,5 +1,5 @@
-/* Runs with damaged pages, drawn from seeds, over both policies with their caches: what the integrity
- * check promises.
+/* Runs with damaged pages, drawn from seeds, over both policies with their caches: what the
+ * integrity check promises.
  *
  *   check on   no answer holds a token computed from a page that was not the request's own; exactly
  *              the requests whose rows were damaged are aborted, all others end as requests do; the
@@ -46,6 +46,12 @@ static void execute(struct test_run *run, uint64_t seed, enum kc_integrity integ
   test_run_execute(run);
 }
 
+static void finish(struct test_run *run)
+{
+  free(run->outcomes);
+  random_run_free(run);
+}
+
 static bool complain(uint64_t seed, const char *what)
 {
   printf("seed=%" PRIu64 ": %s\n", seed, what);
@@ -90,8 +96,8 @@ static bool check_on(uint64_t seed, struct tally *tally)
   tally->aborted += in->aborted_soundly;
   tally->runs_hit += in->victims > 0;
   if (!fine) random_run_print(&run);
-  random_run_free(&run);
-  random_run_free(&all);
+  finish(&run);
+  finish(&all);
   return fine;
 }
 
@@ -107,7 +113,7 @@ static bool check_off(uint64_t seed, struct tally *tally)
   }
   tally->contaminated_unchecked += in->contaminated;
   if (!fine) random_run_print(&run);
-  random_run_free(&run);
+  finish(&run);
   return fine;
 }
 

@@ -316,9 +316,9 @@ static void test_shipped(void **state)
     enum kc_profile_kind kind;
     int families;
   } row[] = {
-      {"h200/sglang-0.5.14.yaml", "sglang-0.5.14", KC_PROFILE_FAMILIES, 23},
-      {"h200/vllm-0.24.yaml", "vllm-0.24", KC_PROFILE_FAMILIES, 17},
-      {"h100/sglang-0.5.14.yaml", "sglang-0.5.14", KC_PROFILE_FAMILIES, 23},
+      {"h200/h200-sglang-0.5.14.yaml", "sglang-0.5.14", KC_PROFILE_FAMILIES, 23},
+      {"h200/h200-vllm-0.24.yaml", "vllm-0.24", KC_PROFILE_FAMILIES, 17},
+      {"h100/h100-sglang-0.5.14.yaml", "sglang-0.5.14", KC_PROFILE_FAMILIES, 23},
       {"rtx-pro-6000/vllm-0.19/llama-3.1-8b-tp1.yaml", "vllm-0.19", KC_PROFILE_LAYERED, 0},
       {"rtx-pro-6000/vllm-0.19/qwen3-32b-tp2.yaml", "vllm-0.19", KC_PROFILE_LAYERED, 0},
   };

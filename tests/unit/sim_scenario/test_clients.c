@@ -1,5 +1,5 @@
-/* Classes, tenants and patience: shares within what chance allows, sessions whole, draws that do not
- * move when rows are added. */
+/* Classes, tenants and patience: shares within what chance allows, sessions whole, draws that do
+ * not move when rows are added. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

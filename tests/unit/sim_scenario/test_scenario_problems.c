@@ -44,7 +44,7 @@ static const struct complaint complaints[] = {
    "5:10: gpu: file \"./h100.yaml\" of gpus is not there: looked beside the scenario and in the "
    "current folder\n"},
   {"gpu: h100", "gpu: h100\n    profile: fast",
-   "6:14: profile: \"fast\" is not a profile of h100; it has: plain\n"},
+   "6:14: profile: \"fast\" is not a profile of h100; it has: plain, sglang-0.5.14\n"},
   {"vllm-0.19", "sglang-0.6",
    "9:25: scheduler.policy: \"sglang-0.6\" is not a policy of this version; known: vllm-0.19, "
    "sglang-0.5\n"},

@@ -136,7 +136,7 @@ static void test_file_is_marked(void **state)
   struct place *place = *state;
   struct kc_store *store = open_store(place->path);
   assert_int_equal(scalar(store, "PRAGMA application_id"), 0x6b766370);
-  assert_int_equal(scalar(store, "PRAGMA user_version"), 2);
+  assert_int_equal(scalar(store, "PRAGMA user_version"), 3);
   assert_int_equal(scalar(store, "PRAGMA synchronous"), 2);
   assert_int_equal(scalar(store, "PRAGMA foreign_keys"), 1);
   assert_int_equal(scalar(store, "SELECT journal_mode = 'wal' FROM pragma_journal_mode"), 1);

@@ -187,21 +187,22 @@ static void test_other_schemas(void **state)
 {
   struct place *place = *state;
   make_database(place->path, 1);
-  run_sql(place->path, "PRAGMA user_version = 3");
-  expect_refused(place->path, KC_ERR_STORE, "schema 3, written by a newer kvcap");
+  run_sql(place->path, "PRAGMA user_version = 4");
+  expect_refused(place->path, KC_ERR_STORE, "schema 4, written by a newer kvcap");
   run_sql(place->path, "PRAGMA user_version = -1");
   expect_refused(place->path, KC_ERR_STORE, "damaged: schema -1");
-  run_sql(place->path, "PRAGMA user_version = 2; DROP TABLE violation");
+  run_sql(place->path, "PRAGMA user_version = 3; DROP TABLE violation");
   expect_refused(place->path, KC_ERR_STORE, "6 of the 7 tables");
 }
 
-/* A file as schema 1 left it. It is brought up when a run is stored in it; its old run keeps layout 1
- * and is counted as older, not recomputed; whatever else can be verified of it still is. */
+/* A file as schema 1 left it. It is brought up when a run is stored in it; its old run keeps layout
+ * 1 and is counted as older, not recomputed; whatever else can be verified of it still is. */
 static void test_older_schema_is_migrated(void **state)
 {
   static const char *const since[] = {"layout", "prefix_cache", "admitted_tokens", "cached_tokens",
                                       "recached_tokens", "warm_requests", "pages_evicted",
-                                      "slo_met", "contaminated", "trust", "trust_basis", "outside_ps"};
+                                      "slo_met", "contaminated", "trust", "trust_basis",
+                                      "outside_ps"};
   static const char *const since_request[] = {"cached_tokens", "recached_tokens", "contaminated",
                                               "tenant", "class"};
   struct place *place = *state;
