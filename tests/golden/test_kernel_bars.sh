@@ -48,7 +48,8 @@ refit vllm-0.24.0 h200-vllm-0.24.yaml 17
 
 echo "h100 from the fit of the h200"
 "$kvcap" calibrate kernels "$timings/h100_sxm/sglang-0.5.14"/*.csv.gz --gpu h100 --json \
-  --evaluate "$profiles/h200/h200-sglang-0.5.14.yaml" >"$scratch/h100.json" || fail "h100 ends with $?"
+  --evaluate "$profiles/h200/h200-sglang-0.5.14.yaml" >"$scratch/h100.json" ||
+  fail "h100 ends with $?"
 hold "$scratch/h100.json" 0.12 1 23
 
 [ "$failures" -eq 0 ]
