@@ -119,6 +119,11 @@ static const struct kc_option profile_options[] = {
    .max = 1e6, .unit = "us", .help = "added to every step", .required = true},
   {.key = "host_sequence_us", .type = KC_OPTION_DOUBLE, P(host_sequence_us), .min = 0, .max = 1e6,
    .unit = "us", .help = "added for each sequence of a step"},
+  {.key = "prompt_step_us", .type = KC_OPTION_DOUBLE, P(prompt_step_us), .min = 0, .max = 1e7,
+   .unit = "us", .help = "added to every step that computes prompt tokens"},
+  {.key = "spread_share", .type = KC_OPTION_DOUBLE, P(spread_share), .min = 0, .max = 1,
+   .help = "layered kernels: part of the measured cost of unequal contexts that a step pays; 0 = "
+   "all of it"},
   {.key = "eager_step_us", .type = KC_OPTION_DOUBLE, P(eager_step_us), .min = 0, .max = 1e7,
    .unit = "us", .help = "least time of the kernels of a step that is no CUDA graph"},
   {.key = "graph_batch_max", .type = KC_OPTION_DOUBLE, P(graph_batch_max), .min = 0, .max = 1e6,

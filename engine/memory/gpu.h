@@ -37,6 +37,9 @@ struct kc_gpu_profile {
   double op_latency_us;        /* added to every operation */
   double host_step_us;         /* added to every step */
   double host_sequence_us;     /* added for each sequence of a step */
+  double prompt_step_us;       /* added to every step that computes prompt tokens */
+  double spread_share;         /* layered kernels: of what unequal contexts cost a step as measured,
+                                  the part that is paid; 0 = all of it */
   double eager_step_us;        /* least time of the kernels of a step that is no CUDA graph */
   double graph_batch_max;      /* decode steps up to so many sequences are CUDA graphs */
   double link_efficiency;      /* collectives: of the link's bandwidth; 0 = as the kernels say */

@@ -39,6 +39,7 @@ int kc_cmd_trace(int argc, char **argv);
 int kc_cmd_report(int argc, char **argv);
 int kc_cmd_verify(int argc, char **argv);
 int kc_cmd_calibrate(int argc, char **argv);
+int kc_cmd_compare(int argc, char **argv);
 int kc_cmd_db(int argc, char **argv);
 int kc_cmd_version(int argc, char **argv);
 

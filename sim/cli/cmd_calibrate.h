@@ -6,5 +6,6 @@
 
 int kc_cmd_calibrate_kernels(int argc, char **argv);
 int kc_cmd_calibrate_serving(int argc, char **argv);
+int kc_cmd_calibrate_log(int argc, char **argv); /* serving, when --log is given */
 
 #endif

@@ -62,7 +62,8 @@ static const struct kc_cli_usage usage = {
   .positional_max = 1,
   .epilogue = "examples:\n"
               "  kvcap calibrate serving t02-kimi-decode-bf16 --name my-profile\n"
-              "  kvcap calibrate serving mine.yaml --table rates.csv --fit host,weights --profile",
+              "  kvcap calibrate serving mine.yaml --table rates.csv --fit host,weights --profile\n"
+              "  kvcap calibrate serving mine.yaml --log requests.jsonl (see --log --help)",
 };
 
 /* ---- arguments ---- */
@@ -314,6 +315,9 @@ static int report(struct kc_serving_fit *fit, const struct serving_arguments *a)
 
 int kc_cmd_calibrate_serving(int argc, char **argv)
 {
+  for (int i = 1; i < argc; i++) { /* measured requests are fitted in another way than a table */
+    if (strncmp(argv[i], "--log", 5) == 0) return kc_cmd_calibrate_log(argc, argv);
+  }
   struct serving_arguments a = {0};
   const char *scenario[1];
   int status = kc_cli_arguments(&usage, &a, argc, argv, scenario, NULL);

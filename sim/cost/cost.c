@@ -132,6 +132,7 @@ kc_ps kc_cost_finish(const struct kc_cost *cost, const struct kc_aggregates *sum
   KC_ASSERT(sum->decodes + sum->chunks > 0);
   if (eager && total < cost->eager_floor) total = cost->eager_floor;
   total += cost->host_step;
+  if (sum->chunks > 0) total += cost->host_prompt;
   total += (kc_u128)cost->host_sequence * ((uint64_t)sum->decodes + sum->chunks);
   return kc_cost_round(total);
 }

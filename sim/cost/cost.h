@@ -107,6 +107,7 @@ struct kc_cost {
   uint64_t host_step;      /* 2^-20 ps */
   uint32_t scale_q16;      /* time of all kernels in 2^-16 of what is predicted; 0 = as predicted */
   uint64_t host_sequence;  /* 2^-20 ps, for each sequence of a step */
+  uint64_t host_prompt;    /* 2^-20 ps, for each step with prompt tokens */
   uint64_t eager_floor;    /* 2^-20 ps: least time of the kernels of a step outside CUDA graphs */
   uint64_t graph_tokens;   /* steps of decodes alone, up to so many, are graphs */
   struct kc_cost_tables *tables; /* NULL = all of it is in op[] */

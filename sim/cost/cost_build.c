@@ -368,6 +368,7 @@ static void set_host(struct kc_cost *cost, const struct kc_gpu_profile *profile)
   KC_ASSERT(profile->host_step_us >= 0);
   cost->host_step = to_units(profile->host_step_us * 1e-6);
   cost->host_sequence = to_units(profile->host_sequence_us * 1e-6);
+  cost->host_prompt = to_units(profile->prompt_step_us * 1e-6);
   cost->eager_floor = to_units(profile->eager_step_us * 1e-6);
   cost->graph_tokens = (uint64_t)profile->graph_batch_max;
   if (!profile->calibrated) return;

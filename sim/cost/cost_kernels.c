@@ -456,6 +456,18 @@ static enum kc_err check_layered(const struct kc_cost_config *config, struct kc_
                  config->tensor);
 }
 
+/* See longest_whole_us of cost_tables.c; batches were measured in powers of two. */
+static void set_whole(struct kc_cost_tables *t, const struct kc_cost_config *config)
+{
+  const struct kc_device device = kc_device_of(config->gpu);
+  const double heads = (double)config->model->kv_heads / config->tensor;
+  KC_ASSERT(device.sm_count > 0);
+  t->spread_share = config->profile->spread_share > 0 ? config->profile->spread_share : 1;
+  t->whole_from = ceil(0.8 * 2 * device.sm_count / (heads < 1 ? 1 : heads));
+  t->whole_measured = 1;
+  while (t->whole_measured < t->whole_from) t->whole_measured *= 2;
+}
+
 static void add_layers(struct filler *f)
 {
   static const struct {
@@ -598,6 +610,7 @@ enum kc_err kc_cost_tables_build(struct kc_cost_tables **out, const struct kc_co
   t->kernels = config->kernels;
   t->is_layered = layered;
   t->layers = config->model->layers;
+  if (layered) set_whole(t, config);
   list_groups(t, config, group);
   *f = (struct filler){.config = config, .device = kc_device_of(config->gpu), .tables = t};
   const struct sizes sizes = sizes_of(config);

@@ -5,6 +5,7 @@
  */
 #include "sim/cost/cost_tables_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 uint32_t kc_scale_index(unsigned bits, uint64_t x)
@@ -159,17 +160,64 @@ static uint64_t prefill_part(const struct kc_attention_table *group,
   return (uint64_t)((time * ratio) >> 16);
 }
 
+/* Chunks of one step were measured as one chunk after a past. Several chunks, each after its own
+ * past,
+ * are the one that has as many (query, key) pairs: all their tokens after a past that makes up the
+ * pairs, or fewer tokens after none when short prompts have fewer pairs than one long one. */
+static void merge_chunks(const struct kc_aggregates *sum, struct kc_mixed_step *step)
+{
+  if (sum->chunks == 0) return;
+  const double tokens = (double)sum->prefill_tokens, pairs = (double)sum->prefill_pairs;
+  const double one = tokens * (tokens + 1) / 2;
+  KC_ASSERT(pairs >= tokens);
+  if (pairs >= one) {
+    step->prefill_tokens = tokens;
+    step->prefill_past = (pairs - one) / tokens;
+    return;
+  }
+  step->prefill_tokens = sqrt(2 * pairs + 0.25) - 0.5;
+  if (step->prefill_tokens < 1) step->prefill_tokens = 1;
+}
+
+/* A decode kernel splits a long sequence among thread blocks only while the batch alone does not
+ * fill
+ * the device (FlashAttention 2, num_splits_heuristic: below 0.8 blocks for each of two slots a
+ * multiprocessor). From there on no step is faster than its longest sequence in one block, which
+ * the
+ * first batch measured so shows: one with a longest of WHOLE_RATIO times the mean, where that one
+ * decides. Between the two batches the measured share of unequal contexts says nothing of it. */
+static double longest_whole_us(const struct kc_cost_tables *tables,
+                               const struct kc_mixed_step *step)
+{
+  const double ratio = 3.9;
+  const bool between = step->decodes >= tables->whole_from &&
+                       step->decodes < tables->whole_measured;
+  if (step->prefill_tokens > 0 || !between) return 0;
+  const struct kc_mixed_step measured = {.decodes = tables->whole_measured,
+                                         .decode_context = step->decode_context_max / ratio,
+                                         .decode_context_max = step->decode_context_max};
+  KC_ASSERT(step->decode_context_max > 0);
+  return kc_profile_mixed_time(tables->kernels, &measured).us;
+}
+
 static kc_u128 layered_part(const struct kc_cost_tables *tables, const struct kc_aggregates *sum)
 {
-  const struct kc_mixed_step step = {
-      .prefill_tokens = (double)sum->prefill_tokens,
-      .prefill_past = (double)(sum->prefill_context - sum->prefill_tokens),
+  struct kc_mixed_step step = {
       .decodes = sum->decodes,
       .decode_context = sum->decodes > 0 ? (double)sum->decode_context / sum->decodes : 0.0,
       .decode_context_max = (double)sum->decode_context_max};
-  const struct kc_op_time time = kc_profile_mixed_time(tables->kernels, &step);
-  KC_ASSERT(sum->prefill_context >= sum->prefill_tokens);
-  return widen(kc_table_units(time.us * tables->layers));
+  merge_chunks(sum, &step);
+  double us = kc_profile_mixed_time(tables->kernels, &step).us;
+  if (tables->spread_share < 1 && sum->decodes > 0) {
+    struct kc_mixed_step even = step;
+    even.decode_context_max = even.decode_context;
+    const double equal = kc_profile_mixed_time(tables->kernels, &even).us;
+    us = equal + tables->spread_share * (us - equal);
+  }
+  const double whole = longest_whole_us(tables, &step);
+  if (whole > us) us = whole;
+  KC_ASSERT(us > 0);
+  return widen(kc_table_units(us * tables->layers));
 }
 
 kc_u128 kc_cost_tables_context(const struct kc_cost_tables *tables,

@@ -38,6 +38,10 @@ struct kc_cost_tables {
   const struct kc_profile *kernels;
   bool is_layered;
   double layers;        /* layered: attention calls of a step */
+  double spread_share;  /* of struct kc_gpu_profile */
+  /* Layered: from so many decodes on a kernel no longer splits a sequence among blocks, and the
+   * first measured batch that is so. */
+  double whole_from, whole_measured;
   struct kc_table1 tokens, logits;
   uint32_t group_count;
   struct kc_attention_table group[KC_KV_GROUPS_MAX];

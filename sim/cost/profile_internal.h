@@ -17,7 +17,7 @@
 
 /* ---- families (profile_physics.c) ---- */
 
-enum { KC_FEATURES_MAX = 14, KC_TABLE_AXES_MAX = 4, KC_TABLES_MAX = 8, KC_KNOTS_MAX = 32,
+enum { KC_FEATURES_MAX = 14, KC_TABLE_AXES_MAX = 4, KC_TABLES_MAX = 8, KC_KNOTS_MAX = 96,
        KC_TABLE_VALUES_MAX = 8192 };
 
 struct kc_feature {
