@@ -20,6 +20,8 @@ static const struct kc_command commands[] = {
   {"run", "replay a workload against a scenario: latency, throughput, memory, price", kc_cmd_run},
   {"verify", "predict published figures and say how far off each prediction is", kc_cmd_verify},
   {"calibrate", "fit the parameters of step times to measurements", kc_cmd_calibrate},
+  {"engine", "compute a scenario's tokens with the reference engine, and check it",
+   kc_cmd_engine},
   {"trace", "look at, check, convert, anonymise, make and draw request traces", kc_cmd_trace},
   {"report", "draw the figures of stored runs", kc_cmd_report},
   {"db", "list and verify stored runs", kc_cmd_db},
