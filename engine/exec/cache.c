@@ -8,7 +8,7 @@
 static struct kc_kv_layer shape(const struct kc_recipe *recipe,
                                 const struct kc_cache_config *config)
 {
-  struct kc_kv_layer layer = {.kind = recipe->mla ? KC_CACHE_MLA : KC_CACHE_GQA,
+  struct kc_kv_layer layer = {.kind = recipe->mla ? KC_PAGED_MLA : KC_PAGED_GQA,
                               .k_format = config->k_format,
                               .v_format = config->v_format,
                               .pages = config->pages,

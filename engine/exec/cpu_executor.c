@@ -2,8 +2,10 @@
  *
  *   slot     list in join order: what runs, how far, what it has produced
  *   work     pieces of this step, in batch order: decodes of one row, chunks of many
- *   task     runs of work items of about equal cost; a member of the team takes one at a time and
- *            passes it through the model in blocks of block_rows rows
+ *   fill     per page: how many tokens are in it, and who writes it in this step
+ *   wave     work that needs nothing of what later waves write; most steps have one
+ *   task     runs of work items of a wave of about equal cost; a member of the team takes one at a
+ *            time and passes it through the model in blocks of block_rows rows
  *
  * A long chunk is one task and goes through in several blocks, one after another: the same as if
  * the scheduler had cut it there. Results do not depend on tasks, threads or blocks, because a
@@ -15,6 +17,7 @@
 #include <time.h>
 
 #include "engine/base/check.h"
+#include "engine/kv/content.h"
 #include "kernels/formats/counter.h"
 #include "kernels/ref/ref.h"
 
@@ -22,7 +25,17 @@ enum { NONE = UINT32_MAX, BLOCK_ROWS = 64, BLOCK_ROWS_MAX = 256 };
 
 struct kc_cpu_work {
   struct kc_piece piece;
-  bool prompt; /* a chunk, or a prompt that came with its KV and is computed on the side */
+  uint32_t wave;
+};
+
+/* Tags tell a page from what it was before it was handed on. */
+struct kc_cpu_fill {
+  uint32_t tag;          /* of the page when it was written */
+  uint32_t tokens;       /* [0, page_tokens]: with KV */
+  uint64_t step;         /* in which it is written by a chunk, */
+  uint32_t wave;         /* in that wave, */
+  uint32_t writer_tag;   /* by a row with that tag, */
+  uint32_t tokens_after; /* up to so many tokens */
 };
 
 static int32_t synthetic_token(void *context, uint32_t request, uint32_t position)
@@ -37,6 +50,33 @@ struct kc_prompts kc_prompts_synthetic(struct kc_synthetic_prompts *prompts)
 {
   KC_ASSERT(prompts != NULL);
   return (struct kc_prompts){.context = prompts, .token = synthetic_token};
+}
+
+/* Key of page `page`, KC_KEY_NONE behind the last one. O(runs). */
+static uint32_t key_at(const struct kc_request *request, uint32_t page)
+{
+  const struct kc_content content = {.run = request->run, .run_count = request->run_count};
+  struct kc_key_walk walk = kc_key_walk_begin(&content);
+  kc_key_walk_skip(&walk, page);
+  return kc_key_walk_next(&walk);
+}
+
+static int32_t content_token(void *context, uint32_t request, uint32_t position)
+{
+  const struct kc_content_prompts *prompts = context;
+  const uint32_t page = position / prompts->page_tokens, offset = position % prompts->page_tokens;
+  const uint32_t key = key_at(&prompts->requests[request], page);
+  const uint64_t stream = UINT64_C(1) << 32 | key; /* requests are below that */
+  KC_ASSERT(prompts->vocabulary > 0);
+  const uint64_t draw = key == KC_KEY_NONE ? kc_counter_u64(prompts->seed, request, position)
+                                           : kc_counter_u64(prompts->seed, stream, offset);
+  return (int32_t)((draw >> 32) * prompts->vocabulary >> 32);
+}
+
+struct kc_prompts kc_prompts_of_contents(struct kc_content_prompts *prompts)
+{
+  KC_ASSERT(prompts != NULL && prompts->page_tokens > 0);
+  return (struct kc_prompts){.context = prompts, .token = content_token, .whole = true};
 }
 
 /* ---- set-up ---- */
@@ -63,6 +103,8 @@ static size_t lay_out(struct kc_cpu *cpu, struct kc_arena *arena, bool *failed)
       {&cpu->ring, KC_FORWARD_RING, sizeof *cpu->ring},
       {&cpu->forward, threads, sizeof *cpu->forward},
       {&cpu->work, slots, sizeof *cpu->work},
+      {&cpu->fill, c->pages, sizeof *cpu->fill},
+      {&cpu->order, slots, sizeof *cpu->order},
       {&cpu->task_first, slots + 1, sizeof *cpu->task_first},
       {&cpu->row_token, threads * block_rows_of(c), sizeof *cpu->row_token},
       {&cpu->status, threads, sizeof *cpu->status},
@@ -192,6 +234,8 @@ static enum kc_err join(struct kc_cpu *cpu, const struct kc_join *join, struct k
   cpu->slot[join->slot] = (struct kc_cpu_slot){.active = true,
                                                .decoding = join->kv_in_place,
                                                .request = join->request,
+                                               .length = join->cached,
+                                               .cached = join->cached,
                                                .outputs = join->outputs,
                                                .limit = limit,
                                                .previous = cpu->last,
@@ -203,19 +247,37 @@ static enum kc_err join(struct kc_cpu *cpu, const struct kc_join *join, struct k
   return KC_OK;
 }
 
-/* Copies the granted pairs: the only time that the instance's table is read. A slot may be granted
- * a page and lose it again before anything runs; such a grant does not continue the row. */
+static void copy_row(struct kc_cpu *cpu, const struct kc_table *table, uint32_t slot,
+                     uint32_t from, uint32_t to)
+{
+  const struct kc_page *row = kc_table_row(table, slot);
+  struct kc_page_ref *entry = cpu->entry + (size_t)slot * cpu->row_entries;
+  KC_ASSERT(slot < cpu->slots && from <= to);
+  KC_ASSERT(to <= cpu->row_entries);
+  for (uint32_t i = from; i < to; i++) entry[i] = (struct kc_page_ref){row[i].id, row[i].tag};
+}
+
+/* Copies the granted pairs. A slot may be granted a page and lose it again before anything runs;
+ * such a grant does not continue the row. */
 static void grant(struct kc_cpu *cpu, const struct kc_table *table, const struct kc_grant *grant)
 {
-  const struct kc_page *row = kc_table_row(table, grant->slot);
-  struct kc_page_ref *entry = cpu->entry + (size_t)grant->slot * cpu->row_entries;
   KC_ASSERT(grant->slot < cpu->slots);
-  KC_ASSERT(grant->count <= cpu->row_entries - grant->first);
   if (!cpu->slot[grant->slot].active || grant->first != cpu->extent[grant->slot]) return;
-  for (uint32_t i = grant->first; i < grant->first + grant->count; i++) {
-    entry[i] = (struct kc_page_ref){row[i].id, row[i].tag};
-  }
+  copy_row(cpu, table, grant->slot, grant->first, grant->first + grant->count);
   cpu->extent[grant->slot] += grant->count;
+}
+
+/* Copies what became shared since the last step: the cache may have put its own page there. */
+static void copy_shared(struct kc_cpu *cpu, const struct kc_table *table)
+{
+  for (uint32_t s = cpu->first; s != NONE; s = cpu->slot[s].next) {
+    struct kc_cpu_slot *slot = &cpu->slot[s];
+    const uint32_t shared = table->shared[s];
+    if (shared <= slot->shared) continue;
+    KC_ASSERT(shared <= cpu->extent[s]);
+    copy_row(cpu, table, s, slot->shared, shared);
+    slot->shared = shared;
+  }
 }
 
 static enum kc_err apply_delta(struct kc_cpu *cpu, const struct kc_step *step,
@@ -225,6 +287,16 @@ static enum kc_err apply_delta(struct kc_cpu *cpu, const struct kc_step *step,
   for (uint32_t i = 0; i < step->leave_count; i++) leave(cpu, step->leave[i]);
   for (uint32_t i = 0; i < step->join_count; i++) KC_TRY(join(cpu, &step->join[i], diag));
   for (uint32_t i = 0; i < step->grant_count; i++) grant(cpu, step->table, &step->grant[i]);
+  copy_shared(cpu, step->table);
+  for (uint32_t i = 0; i < step->pause_count; i++) {
+    cpu->slot[step->pause[i]].still_at = cpu->steps + 1;
+  }
+  for (uint32_t i = 0; i < step->ghost_count; i++) {
+    struct kc_cpu_slot *slot = &cpu->slot[step->ghost[i].slot];
+    KC_ASSERT(slot->active);
+    slot->ghost = true;
+    if (!step->ghost[i].decodes) slot->still_at = cpu->steps + 1;
+  }
   return KC_OK;
 }
 
@@ -244,18 +316,27 @@ static void add_work(struct kc_cpu *cpu, uint32_t slot, uint32_t start, uint32_t
       .piece = {.slot = slot, .start = start, .count = count, .yields = yields, .token = -1}};
 }
 
-/* Decodes in join order, then chunks. A decode whose KV "came with it" has none here yet: it is
- * computed on the side, from its first token. */
-static void list_work(struct kc_cpu *cpu, const struct kc_step *step)
+/* Decodes in join order. One whose KV "came with it" has none here yet: it is computed on the side,
+ * from its first token. */
+static void list_decodes(struct kc_cpu *cpu, const struct kc_step *step)
 {
-  cpu->work_count = 0;
+  uint32_t decodes = 0;
   for (uint32_t s = cpu->first; s != NONE; s = cpu->slot[s].next) {
     const struct kc_cpu_slot *slot = &cpu->slot[s];
-    if (!slot->decoding || slot->dead) continue;
+    if (!slot->decoding || slot->still_at == cpu->steps + 1) continue;
+    decodes++;
+    if (slot->dead) continue;
     const uint32_t known = known_tokens(cpu, slot);
     add_work(cpu, s, slot->length, known - slot->length, true);
   }
-  KC_ASSERT(cpu->work_count <= step->sum.decodes);
+  KC_ASSERT(decodes == step->sum.decodes);
+}
+
+/* Decodes, then chunks. */
+static void list_work(struct kc_cpu *cpu, const struct kc_step *step)
+{
+  cpu->work_count = 0;
+  if (step->decoding) list_decodes(cpu, step);
   for (uint32_t i = 0; i < step->chunk_count; i++) {
     const struct kc_chunk *chunk = &step->chunk[i];
     KC_ASSERT(cpu->slot[chunk->slot].length == chunk->start);
@@ -300,25 +381,107 @@ static void drop_refused(struct kc_cpu *cpu)
   cpu->work_count = kept;
 }
 
-/* Cuts the work into tasks: at most a block of rows each, and small enough for all threads. */
-static void cut_tasks(struct kc_cpu *cpu)
+/* ---- who must wait for whom ---- */
+
+/* The wave after those that write the pages which the slot found in the prefix cache. A page that
+ * nobody has computed nor will in this step before it: the work begins there (*repairs). */
+static uint32_t wave_after_writers(struct kc_cpu *cpu, struct kc_cpu_work *work, bool *repairs)
+{
+  const uint32_t size = cpu->config.page_tokens;
+  const struct kc_page_ref *row = kc_cpu_row(cpu, work->piece.slot);
+  struct kc_cpu_slot *slot = &cpu->slot[work->piece.slot];
+  const uint32_t pages = slot->cached / size;
+  uint32_t wave = 0;
+  KC_ASSERT(slot->cached % size == 0 && slot->cached <= work->piece.start);
+  cpu->rows_cached += slot->cached;
+  slot->cached = 0;
+  for (uint32_t i = 0; i < pages; i++) {
+    if (row[i].page >= cpu->config.pages) continue; /* with integrity off */
+    const struct kc_cpu_fill *fill = &cpu->fill[row[i].page];
+    if (fill->tag == row[i].tag && fill->tokens == size) continue;
+    if (fill->step == cpu->steps + 1 && fill->writer_tag == row[i].tag &&
+        fill->tokens_after == size) {
+      if (fill->wave >= wave) wave = fill->wave + 1;
+      continue;
+    }
+    *repairs = true;
+    cpu->rows_repaired += work->piece.start - i * size;
+    work->piece.count += work->piece.start - i * size;
+    work->piece.start = i * size;
+    break;
+  }
+  return wave;
+}
+
+static void note_writer(struct kc_cpu *cpu, const struct kc_cpu_work *work)
+{
+  const uint32_t size = cpu->config.page_tokens;
+  const uint32_t end = work->piece.start + work->piece.count;
+  const struct kc_page_ref *row = kc_cpu_row(cpu, work->piece.slot);
+  KC_ASSERT(work->piece.count > 0);
+  for (uint32_t i = work->piece.start / size; i * size < end; i++) {
+    if (row[i].page >= cpu->config.pages) continue;
+    struct kc_cpu_fill *fill = &cpu->fill[row[i].page];
+    fill->step = cpu->steps + 1;
+    fill->wave = work->wave;
+    fill->writer_tag = row[i].tag;
+    fill->tokens_after = end - i * size < size ? end - i * size : size;
+  }
+}
+
+/* A work item that repairs pages has a wave for itself: others may be reading them. */
+static void assign_waves(struct kc_cpu *cpu)
+{
+  uint32_t least = 0;
+  cpu->waves = 1;
+  for (uint32_t i = 0; i < cpu->work_count; i++) {
+    struct kc_cpu_work *work = &cpu->work[i];
+    bool repairs = false;
+    work->wave = least;
+    if (cpu->slot[work->piece.slot].cached > 0) {
+      const uint32_t wave = wave_after_writers(cpu, work, &repairs);
+      if (wave > least) work->wave = wave;
+    }
+    if (repairs) {
+      work->wave = cpu->waves;
+      least = work->wave + 1;
+    }
+    if (work->wave >= cpu->waves) cpu->waves = work->wave + 1;
+    if (work->piece.count > 1 || repairs || !cpu->slot[work->piece.slot].decoding) {
+      note_writer(cpu, work);
+    }
+    cpu->rows += work->piece.count;
+  }
+  KC_ASSERT(cpu->waves <= 2 * cpu->work_count + 1);
+}
+
+/* Cuts the work of a wave into tasks, a block of rows each at most, and small enough for all
+ * threads. `placed`: items of the waves before. Returns how many of this one. */
+static uint32_t cut_tasks(struct kc_cpu *cpu, uint32_t wave, uint32_t placed)
 {
   const uint32_t block = block_rows_of(&cpu->config);
   uint64_t rows = 0, in_task = 0;
-  for (uint32_t i = 0; i < cpu->work_count; i++) rows += cpu->work[i].piece.count;
+  uint32_t end = placed;
+  for (uint32_t i = 0; i < cpu->work_count; i++) {
+    if (cpu->work[i].wave != wave) continue;
+    cpu->order[end++] = i;
+    rows += cpu->work[i].piece.count;
+  }
   uint64_t target = rows / cpu->config.threads + 1;
   if (target > block) target = block;
   cpu->task_count = 0;
-  for (uint32_t i = 0; i < cpu->work_count; i++) {
-    const uint32_t count = cpu->work[i].piece.count;
+  for (uint32_t i = placed; i < end; i++) {
+    const uint32_t count = cpu->work[cpu->order[i]].piece.count;
     if (in_task == 0 || in_task + count > target) {
       cpu->task_first[cpu->task_count++] = i;
       in_task = 0;
     }
     in_task += count;
   }
-  cpu->task_first[cpu->task_count] = cpu->work_count;
-  KC_ASSERT(cpu->task_count <= cpu->work_count);
+  cpu->task_first[cpu->task_count] = end;
+  KC_ASSERT(end <= cpu->work_count);
+  KC_ASSERT(cpu->task_count <= end - placed);
+  return end - placed;
 }
 
 /* ---- computing ---- */
@@ -326,7 +489,7 @@ static void cut_tasks(struct kc_cpu *cpu)
 static int32_t token_at(const struct kc_cpu *cpu, uint32_t request, uint32_t position)
 {
   const uint32_t prompt = cpu->config.requests[request].input_tokens;
-  if (position < prompt) {
+  if (position < prompt || cpu->config.prompts.whole) {
     return cpu->config.prompts.token(cpu->config.prompts.context, request, position);
   }
   KC_ASSERT(cpu->output_first[request] != UINT64_MAX);
@@ -373,21 +536,25 @@ static void run_task(void *context, uint32_t member, uint32_t task)
   KC_ASSERT(end > first);
   enum kc_op_status status = KC_OP_OK;
   if (end - first == 1) {
-    status = run_long(cpu, member, &cpu->work[first].piece);
+    status = run_long(cpu, member, &cpu->work[cpu->order[first]].piece);
   } else {
     KC_ASSERT(end - first <= sizeof piece / sizeof piece[0]);
-    for (uint32_t i = first; i < end; i++) piece[i - first] = cpu->work[i].piece;
+    for (uint32_t i = first; i < end; i++) piece[i - first] = cpu->work[cpu->order[i]].piece;
     status = run_block(cpu, member, piece, end - first);
-    for (uint32_t i = first; i < end; i++) cpu->work[i].piece = piece[i - first];
+    for (uint32_t i = first; i < end; i++) cpu->work[cpu->order[i]].piece = piece[i - first];
   }
   if (status != KC_OP_OK) cpu->status[member] = status;
 }
 
 static enum kc_err compute(struct kc_cpu *cpu, struct kc_diag *diag)
 {
-  KC_ASSERT(cpu->task_count <= cpu->slots);
+  uint32_t placed = 0;
   memset(cpu->status, 0, cpu->config.threads * sizeof *cpu->status);
-  if (cpu->task_count > 0) kc_team_run(cpu->config.team, cpu->task_count, run_task, cpu);
+  for (uint32_t wave = 0; wave < cpu->waves; wave++) {
+    placed += cut_tasks(cpu, wave, placed);
+    if (cpu->task_count > 0) kc_team_run(cpu->config.team, cpu->task_count, run_task, cpu);
+  }
+  KC_ASSERT(placed == cpu->work_count);
   for (uint32_t i = 0; i < cpu->config.threads; i++) {
     struct kc_forward *f = &cpu->forward[i];
     for (int c = 0; c < KC_TAG_COUNTERS; c++) cpu->counter[c] += f->counter[c];
@@ -412,6 +579,22 @@ static void take_token(struct kc_cpu *cpu, struct kc_cpu_slot *slot, int32_t tok
   cpu->tokens++;
 }
 
+/* Tokens [start, start + count) of the slot are in its pages now. */
+static void note_filled(struct kc_cpu *cpu, const struct kc_piece *piece)
+{
+  const uint32_t size = cpu->config.page_tokens, end = piece->start + piece->count;
+  const struct kc_page_ref *row = kc_cpu_row(cpu, piece->slot);
+  KC_ASSERT(piece->count > 0);
+  for (uint32_t i = piece->start / size; i * size < end; i++) {
+    const uint32_t tokens = end - i * size < size ? end - i * size : size;
+    if (row[i].page >= cpu->config.pages) continue;
+    struct kc_cpu_fill *fill = &cpu->fill[row[i].page];
+    if (fill->tag == row[i].tag && fill->tokens >= tokens) continue;
+    fill->tag = row[i].tag;
+    fill->tokens = tokens;
+  }
+}
+
 static void advance(struct kc_cpu *cpu)
 {
   for (uint32_t i = 0; i < cpu->work_count; i++) {
@@ -419,6 +602,11 @@ static void advance(struct kc_cpu *cpu)
     struct kc_cpu_slot *slot = &cpu->slot[piece->slot];
     if (cpu->verdict[piece->slot] != KC_VERDICT_CLEAR) continue; /* no token leaves */
     slot->length = piece->start + piece->count;
+    note_filled(cpu, piece);
+    if (slot->ghost) {
+      cpu->rows_discarded += piece->count;
+      continue;
+    }
     KC_ASSERT(piece->token >= 0 || !piece->yields);
     if (!piece->yields) continue;
     slot->decoding = true;
@@ -441,7 +629,7 @@ static void report(struct kc_cpu *cpu, struct kc_step_result *result)
           .slot = s, .page = page, .code = inside ? KC_ERR_TAG_STALE : KC_ERR_TAG_RANGE};
       continue;
     }
-    if (!slot->decoding || slot->outputs == 0) continue;
+    if (!slot->decoding || slot->outputs == 0 || slot->ghost) continue;
     const uint64_t last = cpu->output_first[slot->request] + slot->outputs - 1;
     const bool ended = cpu->config.end_token >= 0 && cpu->output[last] == cpu->config.end_token;
     if (ended || slot->outputs == slot->limit) cpu->finished[result->finish_count++] = s;
@@ -473,7 +661,7 @@ static enum kc_err run(void *context, const struct kc_step *step, struct kc_step
     }
     drop_refused(cpu);
   }
-  cut_tasks(cpu);
+  assign_waves(cpu);
   KC_TRY(compute(cpu, diag));
   advance(cpu);
   *result = (struct kc_step_result){0};

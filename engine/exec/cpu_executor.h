@@ -6,8 +6,14 @@
  *              --> tokens, finished slots, violations
  *
  * It keeps its own tables and believes nothing but the delta: rows are filled from the instance's
- * block table when pages are granted, and from then on the entries in use are its own. Before each
- * step they are compared with the pool's tags, as the check on a GPU does.
+ * block table when pages are granted, and again where the prefix cache has put a page of the same
+ * content in place of one of theirs; from then on the entries in use are its own. Before each step
+ * they are compared with the pool's tags, as the check on a GPU does.
+ *
+ * Tokens that a request found in the prefix cache are not computed: their keys and values are in
+ * the pages. Where the step that finds them is the one that computes them, work runs in waves,
+ * readers after writers. A page that is findable although nobody computed it (its chunk was taken
+ * back, or its writer was refused) is computed by whoever found it, and counted.
  *
  * A request ends when it has the length of its trace row (kc_request_output), or with the
  * end-of-sequence token where one is set. With `clock` another executor (the predicted one) says
@@ -21,10 +27,12 @@
 #include "engine/kv/table.h"
 #include "engine/sched/step.h"
 
-/* The prompt: token `position` of `request`, in [0, vocabulary). Called from any thread. */
+/* The text: token `position` of `request`, in [0, vocabulary). Called from any thread. */
 struct kc_prompts {
   void *context;
   int32_t (*token)(void *context, uint32_t request, uint32_t position);
+  bool whole; /* it goes on after the prompt: what the model says is kept, but not what it reads
+                 next. Else positions are those of the prompt */
 };
 
 /* Prompts that no text stands behind: drawn by counter from *seed, which outlives them. */
@@ -33,6 +41,17 @@ struct kc_synthetic_prompts {
   uint32_t vocabulary;
 };
 struct kc_prompts kc_prompts_synthetic(struct kc_synthetic_prompts *prompts);
+
+/* Texts behind page keys: equal keys give equal tokens, whoever has them, so that a page found in
+ * the prefix cache holds what its finder would have computed. Keys of traces cover outputs as well
+ * (the next turn of a conversation repeats them), hence whole texts. Tokens after the last full
+ * page are the request's own. Everything outlives the prompts. */
+struct kc_content_prompts {
+  uint64_t seed;
+  uint32_t vocabulary, page_tokens;
+  const struct kc_request *requests;
+};
+struct kc_prompts kc_prompts_of_contents(struct kc_content_prompts *prompts);
 
 struct kc_cpu_config {
   const struct kc_weights *weights; /* borrowed, like all pointers here */
@@ -60,6 +79,10 @@ struct kc_cpu_slot {
   bool active;
   bool decoding;
   bool dead;           /* had a violation; waits to leave */
+  bool ghost;          /* its request has ended; waits to leave */
+  uint64_t still_at;   /* number of the step in which it last stood still; 0: never */
+  uint32_t cached;     /* tokens found in the prefix cache, until its first work is looked at */
+  uint32_t shared;     /* entries of its row that are copied as shared ones */
   uint32_t request;
   uint32_t length;     /* tokens with KV */
   uint32_t outputs;    /* tokens produced, those before a preemption included */
@@ -68,6 +91,7 @@ struct kc_cpu_slot {
 };
 
 struct kc_cpu_work; /* one piece of a step; cpu_executor.c */
+struct kc_cpu_fill; /* what is in a page; cpu_executor.c */
 
 struct kc_cpu {
   struct kc_cpu_config config;
@@ -82,7 +106,10 @@ struct kc_cpu {
   struct kc_forward *forward;  /* [threads] */
   struct kc_cpu_work *work;    /* [slots] */
   uint32_t work_count;
-  uint32_t *task_first;        /* [slots + 1]: work items of each task */
+  struct kc_cpu_fill *fill;    /* [pages] */
+  uint32_t waves;              /* of this step */
+  uint32_t *order;             /* [slots]: work items, wave by wave */
+  uint32_t *task_first;        /* [slots + 1]: places in `order` at which tasks begin */
   uint32_t task_count;
   int32_t *row_token;          /* [threads][block_rows] */
   enum kc_op_status *status;   /* [threads] */
@@ -93,7 +120,12 @@ struct kc_cpu {
   uint32_t *output_count;      /* [request_count] */
   uint32_t *finished;          /* results */
   struct kc_violation *violation;
-  uint64_t steps, tokens;
+  uint64_t steps;
+  uint64_t tokens;             /* that requests produced */
+  uint64_t rows;               /* passed through the model */
+  uint64_t rows_cached;        /* found in the prefix cache instead */
+  uint64_t rows_repaired;      /* found there, but computed all the same: nobody had */
+  uint64_t rows_discarded;     /* decodes of ghosts */
 };
 
 /* Entries a slot's row needs: those of the longest sequence, or all pages there are. */

@@ -12,7 +12,7 @@ enum { LINE_BYTES = 128 };
 
 size_t kc_decision_need(uint32_t slots)
 {
-  return kc_arena_need(slots, sizeof(uint32_t));
+  return 2 * kc_arena_need(slots, sizeof(uint32_t));
 }
 
 enum kc_err kc_decision_init(struct kc_decision_tap *tap, uint32_t slots, struct kc_arena *arena)
@@ -20,7 +20,8 @@ enum kc_err kc_decision_init(struct kc_decision_tap *tap, uint32_t slots, struct
   KC_ASSERT(slots > 0);
   tap->slots = slots;
   tap->extent = kc_arena_take(arena, slots, sizeof *tap->extent);
-  if (tap->extent == NULL) return KC_ERR_MEMORY;
+  tap->shared = kc_arena_take(arena, slots, sizeof *tap->shared);
+  if (tap->extent == NULL || tap->shared == NULL) return KC_ERR_MEMORY;
   memset(tap->extent, 0xFF, slots * sizeof *tap->extent);
   return KC_OK;
 }
@@ -49,6 +50,30 @@ static struct kc_decision_pair pair_at(const struct kc_decision_tap *tap,
   return (struct kc_decision_pair){page.id, page.tag};
 }
 
+static void write_pairs(const struct kc_decision_tap *tap, const struct kc_table *table,
+                        uint32_t slot, uint32_t from, uint32_t to)
+{
+  KC_ASSERT(slot < tap->slots && from <= to);
+  for (uint32_t i = from; i < to; i++) {
+    const struct kc_decision_pair pair = pair_at(tap, table, slot, i);
+    line(tap, " %u:%u", pair.id, pair.tag);
+  }
+  line(tap, "\n");
+}
+
+/* By slot: the tap knows no other order. O(slots). */
+static void write_shared(const struct kc_decision_tap *tap, const struct kc_table *table)
+{
+  KC_ASSERT(table->slots == tap->slots);
+  for (uint32_t slot = 0; slot < tap->slots; slot++) {
+    const uint32_t shared = table->shared[slot], known = tap->shared[slot];
+    if (tap->extent[slot] == UINT32_MAX || shared <= known) continue;
+    line(tap, "P %u %u", slot, known);
+    write_pairs(tap, table, slot, known, shared);
+    tap->shared[slot] = shared;
+  }
+}
+
 static void write_grant(const struct kc_decision_tap *tap, const struct kc_table *table,
                         const struct kc_grant *grant)
 {
@@ -56,11 +81,7 @@ static void write_grant(const struct kc_decision_tap *tap, const struct kc_table
   if (tap->extent[grant->slot] != grant->first) return;
   tap->extent[grant->slot] += grant->count;
   line(tap, "G %u %u", grant->slot, grant->first);
-  for (uint32_t i = grant->first; i < grant->first + grant->count; i++) {
-    const struct kc_decision_pair pair = pair_at(tap, table, grant->slot, i);
-    line(tap, " %u:%u", pair.id, pair.tag);
-  }
-  line(tap, "\n");
+  write_pairs(tap, table, grant->slot, grant->first, grant->first + grant->count);
 }
 
 static void write_delta(const struct kc_decision_tap *tap, const struct kc_step *step)
@@ -73,14 +94,20 @@ static void write_delta(const struct kc_decision_tap *tap, const struct kc_step 
   for (uint32_t i = 0; i < step->join_count; i++) {
     const struct kc_join *join = &step->join[i];
     KC_ASSERT(join->slot < tap->slots);
-    line(tap, "J %u %u %u %u %d\n", join->slot, join->request, join->known, join->outputs,
-         (int)join->kv_in_place);
+    line(tap, "J %u %u %u %u %u %d\n", join->slot, join->request, join->known, join->outputs,
+         join->cached, (int)join->kv_in_place);
     tap->extent[join->slot] = 0;
+    tap->shared[join->slot] = 0;
   }
   for (uint32_t i = 0; i < step->grant_count; i++) write_grant(tap, step->table, &step->grant[i]);
+  if (step->table != NULL) write_shared(tap, step->table);
   for (uint32_t i = 0; i < step->chunk_count; i++) {
     const struct kc_chunk *chunk = &step->chunk[i];
     line(tap, "C %u %u %u %d\n", chunk->slot, chunk->start, chunk->count, (int)chunk->last);
+  }
+  for (uint32_t i = 0; i < step->pause_count; i++) line(tap, "W %u\n", step->pause[i]);
+  for (uint32_t i = 0; i < step->ghost_count; i++) {
+    line(tap, "E %u %d\n", step->ghost[i].slot, (int)step->ghost[i].decodes);
   }
 }
 
@@ -90,8 +117,8 @@ static enum kc_err run(void *context, const struct kc_step *step, struct kc_step
   struct kc_decision_tap *tap = context;
   KC_ASSERT(tap->write != NULL);
   KC_TRY(tap->inner.run(tap->inner.context, step, result, diag));
-  line(tap, "S %llu %lld %lld\n", (unsigned long long)step->index, (long long)step->start_ps,
-       (long long)result->duration_ps);
+  line(tap, "S %llu %lld %lld %d\n", (unsigned long long)step->index, (long long)step->start_ps,
+       (long long)result->duration_ps, (int)step->decoding);
   write_delta(tap, step);
   for (uint32_t i = 0; i < result->finish_count; i++) line(tap, "F %u\n", result->finish[i]);
   for (uint32_t i = 0; i < result->violation_count; i++) {

@@ -1,10 +1,14 @@
 /* The decision log: what scheduler and allocator decided, step by step, as text.
  *
- *   S index start_ps duration_ps     a step
+ *   S index start_ps duration_ps decoding   a step
  *   L slot                           left
- *   J slot request known outputs kv  joined; kv 1: its KV came with it
+ *   J slot request known outputs cached kv  joined, with `cached` tokens found in the prefix cache;
+ *                                    kv 1: its KV came with it
  *   G slot first id:tag ...          pages granted, from entry `first` on
+ *   P slot first id:tag ...          pages that became shared, perhaps others than were granted
  *   C slot start count last          part of a prompt
+ *   W slot                           a decode that stands still
+ *   E slot decodes                   its request has ended, it has not left yet
  *   F slot                           finished with this step
  *   V slot page code                 aborted: an entry was not its own
  *
@@ -31,6 +35,7 @@ struct kc_decision_tap {
   void (*write)(void *context, const char *text, size_t bytes);
   void *write_context;
   uint32_t *extent; /* [slots] entries a slot has, by the deltas; UINT32_MAX: free */
+  uint32_t *shared; /* [slots] those of them that are known to be shared */
   uint32_t slots;
 };
 

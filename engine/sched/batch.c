@@ -42,6 +42,7 @@ size_t kc_batch_need(const struct kc_sched_config *config, const struct kc_polic
       kc_arena_need(2 * slots, sizeof(uint32_t)),
       kc_arena_need(2 * slots, sizeof(struct kc_grant)),
       kc_arena_need(slots, sizeof(struct kc_chunk)),
+      kc_arena_need(slots, sizeof(struct kc_ghost)),
       kc_arena_need(KC_REFUSALS_MAX + 1, sizeof(struct kc_refusal)),
       heaps * kc_heap_need(config->max_running),
   };
@@ -60,6 +61,7 @@ static bool take_arrays(struct kc_batch *batch, struct kc_arena *arena)
   batch->settle = kc_arena_take(arena, slots, sizeof *batch->settle);
   batch->fresh = kc_arena_take(arena, slots, sizeof *batch->fresh);
   batch->pause = kc_arena_take(arena, slots, sizeof *batch->pause);
+  batch->ghost = kc_arena_take(arena, slots, sizeof *batch->ghost);
   batch->ring = kc_arena_take(arena, batch->config.page_size, sizeof *batch->ring);
   batch->join = kc_arena_take(arena, slots, sizeof *batch->join);
   batch->leave = kc_arena_take(arena, 2 * slots, sizeof *batch->leave);
@@ -67,7 +69,8 @@ static bool take_arrays(struct kc_batch *batch, struct kc_arena *arena)
   batch->chunk = kc_arena_take(arena, slots, sizeof *batch->chunk);
   batch->refusal = kc_arena_take(arena, KC_REFUSALS_MAX + 1, sizeof *batch->refusal);
   return batch->slot != NULL && batch->free_slot != NULL && batch->settle != NULL &&
-         batch->fresh != NULL && batch->pause != NULL && batch->ring != NULL &&
+         batch->fresh != NULL && batch->pause != NULL && batch->ghost != NULL &&
+         batch->ring != NULL &&
          batch->join != NULL && batch->leave != NULL && batch->grant != NULL &&
          batch->chunk != NULL && batch->refusal != NULL;
 }
@@ -117,6 +120,7 @@ enum kc_err kc_batch_init(struct kc_batch *batch, const struct kc_sched_config *
   batch->step.pool = batch->pool;
   batch->step.chunk = batch->chunk;
   batch->step.pause = batch->pause;
+  batch->step.ghost = batch->ghost;
   return KC_OK;
 }
 

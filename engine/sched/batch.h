@@ -154,6 +154,7 @@ struct kc_batch {
   struct kc_grant *grant;            /* [2 * max_running] */
   struct kc_chunk *chunk;            /* [max_running] */
   uint32_t *pause;                   /* [max_running] */
+  struct kc_ghost *ghost;            /* [max_running] */
   struct kc_refusal *refusal;        /* [KC_REFUSALS_MAX + 1]; more wait for the next forming */
   uint32_t refusal_count;
 

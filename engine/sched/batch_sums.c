@@ -235,6 +235,22 @@ static void seal_decodes(struct kc_batch *batch, struct kc_aggregates *sum)
   seal_caps(batch, sum);
 }
 
+/* O(slots to settle), and nothing without ghosts. */
+static void list_ghosts(struct kc_batch *batch)
+{
+  batch->step.ghost_count = 0;
+  if (batch->ghosts == 0) return;
+  for (uint32_t i = 0; i < batch->settle_count; i++) {
+    const struct kc_slot *s = &batch->slot[batch->settle[i]];
+    if (!s->listed || !s->ghost) continue;
+    KC_ASSERT(batch->step.ghost_count < batch->config.max_running);
+    batch->ghost[batch->step.ghost_count++] =
+        (struct kc_ghost){.slot = batch->settle[i],
+                          .decodes = s->state == KC_SLOT_DECODE && batch->step.decoding};
+  }
+  KC_ASSERT(batch->step.ghost_count == batch->ghosts);
+}
+
 void kc_batch_seal(struct kc_batch *batch)
 {
   struct kc_aggregates *sum = &batch->step.sum;
@@ -245,6 +261,7 @@ void kc_batch_seal(struct kc_batch *batch)
   for (uint32_t i = 0; i < batch->step.chunk_count; i++) {
     add_chunk(sum, &batch->chunk[i], &batch->config);
   }
+  list_ghosts(batch);
   batch->step.tick = batch->tick;
   batch->step.start_ps = batch->now_ps;
   KC_ASSERT_SLOW(kc_batch_valid(batch));

@@ -19,7 +19,16 @@
  *
  * Ghosts. With overlapped scheduling a step is formed before the results of the one before it are
  * known, so a slot whose request has just ended may decode once more: it counts in the aggregates,
- * and its token is thrown away. It leaves with the delta of the step after.
+ * and its token is thrown away. It leaves with the delta of the step after. `ghost` names those
+ * slots, also the ones that only hold their pages: requests may end by being given up, which an
+ * executor does not hear of otherwise.
+ *
+ * Shared pages. A row begins with pages that the prefix cache knows: table->shared[slot] of them.
+ * When that number grows, the entries that it newly covers may name other pages than they did when
+ * they were granted, pages with the same content: whoever keeps a copy of the rows copies those
+ * again. With vllm-0.19 a prompt's pages are findable in the very step that computes them, so a
+ * join of the same step may read what another slot's chunk writes; and where a chunk was taken
+ * back, nobody has written them yet.
  */
 #ifndef KC_ENGINE_SCHED_STEP_H
 #define KC_ENGINE_SCHED_STEP_H
@@ -79,6 +88,12 @@ struct kc_chunk {
   bool last;      /* completes the known tokens: the step yields a token for this slot */
 };
 
+/* A slot whose request has ended. */
+struct kc_ghost {
+  uint32_t slot;
+  bool decodes; /* it decodes in this step; else it only holds its pages */
+};
+
 /* Integers that decide a step's duration. Sums are over the batch of this step. */
 struct kc_aggregates {
   uint32_t decodes;            /* slots that decode one token, ghosts included */
@@ -105,12 +120,13 @@ struct kc_step {
   kc_ps start_ps;
   bool decoding;       /* the decodes of the batch make a token each, but for the paused ones */
   bool composition_changed; /* decodes joined or left since the last step, or chunks in either */
-  uint32_t join_count, leave_count, grant_count, chunk_count, pause_count;
+  uint32_t join_count, leave_count, grant_count, chunk_count, pause_count, ghost_count;
   const struct kc_join *join;
   const uint32_t *leave;   /* slots freed since the last step, in order; applied before joins */
   const struct kc_grant *grant; /* also the pages that a request found in the prefix cache */
   const struct kc_chunk *chunk;
   const uint32_t *pause;   /* decodes that stand still in this tick */
+  const struct kc_ghost *ghost; /* in the order in which they ended */
   struct kc_aggregates sum;
   /* For executors that compute: the rows that grants name, to be copied when granted, and the pool
    * whose tags a check compares with. Constant for the life of an instance. */
@@ -128,7 +144,7 @@ struct kc_violation {
 
 struct kc_step_result {
   kc_ps duration_ps;         /* > 0 */
-  uint32_t finish_count;     /* slots whose request is complete with this step's token */
+  uint32_t finish_count;     /* slots whose request is complete with this step's token; no ghosts */
   const uint32_t *finish;    /* executor's memory, valid until its next call; ascending order of
                                 the slots' join */
   uint32_t violation_count;

@@ -310,7 +310,7 @@ static enum kc_op_status launch_formats(void *context, const struct kc_op_decode
 static enum kc_op_status launch_splits(void *context, const struct kc_op_decode *op)
 {
   if (op->plan.split_count == 0) return KC_OP_OK;
-  if (op->layer.kind == KC_CACHE_MLA) return kc_gpu_decode_latent(context, op);
+  if (op->layer.kind == KC_PAGED_MLA) return kc_gpu_decode_latent(context, op);
   if (op->layer.head_dim <= 64) return launch_formats<64>(context, op);
   if (op->layer.head_dim <= 128) return launch_formats<128>(context, op);
   if (op->layer.head_dim <= 256) return launch_formats<256>(context, op);

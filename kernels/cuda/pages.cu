@@ -170,7 +170,7 @@ KC_DEVICE void write_token(const struct kc_op_kv_write &op, unsigned row, uint32
   const unsigned offset = (unsigned)op.position[row] % layer.page_tokens;
   const uint16_t *k = op.k + row * op.k_stride;
   uint8_t *k_page = layer.k + page * layer.k_page_bytes;
-  if (layer.kind == KC_CACHE_GQA) {
+  if (layer.kind == KC_PAGED_GQA) {
     write_heads(layer, k_page, offset, layer.k_format, layer.k_scale, k);
     write_heads(layer, layer.v + page * layer.v_page_bytes, offset, layer.v_format, layer.v_scale,
                 op.v + row * op.v_stride);
@@ -222,7 +222,7 @@ enum kc_op_status kc_gpu_kv_write(void *context, const struct kc_op_kv_write *op
 {
   if (!kc_op_kv_write_valid(op)) return KC_OP_BAD;
   if (op->rows == 0) return KC_OP_OK;
-  const bool mla = op->layer.kind == KC_CACHE_MLA;
+  const bool mla = op->layer.kind == KC_PAGED_MLA;
   const unsigned record_bytes = mla ? (unsigned)kc_mla_record_bytes(&op->layer) : 0;
   return KC_LAUNCH(context, kv_write_kernel, dim3(op->rows), dim3(WRITE_THREADS),
                    kc_tile_bytes<uint32_t>(1), *op, record_bytes);

@@ -226,7 +226,7 @@ enum kc_op_status kc_gpu_prefill(void *context, const struct kc_op_prefill *op)
   }
   if (longest == 0) return KC_OP_OK;
   if (!layer_fits(op->layer)) return KC_OP_UNSUPPORTED;
-  if (op->layer.kind == KC_CACHE_MLA) return kc_gpu_prefill_latent(context, op, longest);
+  if (op->layer.kind == KC_PAGED_MLA) return kc_gpu_prefill_latent(context, op, longest);
   if (op->layer.head_dim <= 64) return launch_formats<64>(context, op, longest);
   if (op->layer.head_dim <= 128) return launch_formats<128>(context, op, longest);
   if (op->layer.head_dim <= 256) return launch_formats<256>(context, op, longest);

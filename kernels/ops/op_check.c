@@ -35,23 +35,23 @@ static uint64_t tile_bytes(const struct kc_kv_layer *layer, enum kc_kv_format fo
 
 uint64_t kc_kv_page_bytes_k(const struct kc_kv_layer *layer)
 {
-  if (layer->kind == KC_CACHE_MLA) return kc_mla_record_bytes(layer) * layer->page_tokens;
+  if (layer->kind == KC_PAGED_MLA) return kc_mla_record_bytes(layer) * layer->page_tokens;
   return tile_bytes(layer, layer->k_format);
 }
 
 uint64_t kc_kv_page_bytes_v(const struct kc_kv_layer *layer)
 {
-  return layer->kind == KC_CACHE_MLA ? 0 : tile_bytes(layer, layer->v_format);
+  return layer->kind == KC_PAGED_MLA ? 0 : tile_bytes(layer, layer->v_format);
 }
 
 uint32_t kc_kv_query_dim(const struct kc_kv_layer *layer)
 {
-  return layer->kind == KC_CACHE_MLA ? layer->latent + layer->rope : layer->head_dim;
+  return layer->kind == KC_PAGED_MLA ? layer->latent + layer->rope : layer->head_dim;
 }
 
 uint32_t kc_kv_value_dim(const struct kc_kv_layer *layer)
 {
-  return layer->kind == KC_CACHE_MLA ? layer->latent : layer->head_dim;
+  return layer->kind == KC_PAGED_MLA ? layer->latent : layer->head_dim;
 }
 
 uint32_t kc_int4_group(enum kc_weight_format format)
@@ -105,7 +105,7 @@ bool kc_kv_layer_valid(const struct kc_kv_layer *layer)
 {
   if (layer->pages == 0 || layer->page_tokens == 0) return false;
   if (!aligned(layer->k) || layer->k_page_bytes % 16 != 0) return false;
-  const bool mla = layer->kind == KC_CACHE_MLA;
+  const bool mla = layer->kind == KC_PAGED_MLA;
   if (mla ? !mla_layer_valid(layer) : !gqa_layer_valid(layer)) return false;
   return layer->k_page_bytes >= kc_kv_page_bytes_k(layer);
 }
@@ -219,7 +219,7 @@ bool kc_op_kv_write_valid(const struct kc_op_kv_write *op)
   if (op->integrity.tag != NULL && op->integrity.pages > op->layer.pages) return false;
   if (op->rows == 0) return true;
   if (op->slot == NULL || op->position == NULL) return false;
-  const bool mla = op->layer.kind == KC_CACHE_MLA;
+  const bool mla = op->layer.kind == KC_PAGED_MLA;
   const uint64_t width = (uint64_t)op->layer.kv_heads * kc_kv_query_dim(&op->layer);
   return rows_valid(op->k, op->k_stride, width) && (mla || rows_valid(op->v, op->v_stride, width));
 }

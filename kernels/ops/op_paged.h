@@ -20,6 +20,8 @@
  * formats. The write carries the entry's (page, tag) and is refused, with an event and a verdict,
  * when the page is out of range or its tag is not the entry's; refused without an event when the
  * slot has a verdict already. position -1 or KC_NO_SLOT: skipped, not counted.
+ * Rows run in any order: those of a slot that is found bad in this very call are written or refused
+ * as it falls, where their own entry is good.
  * One slot's tokens of one call have distinct positions. */
 struct kc_op_kv_write {
   uint32_t rows;

@@ -128,7 +128,7 @@ struct kc_tag_state {
 
 /* ---- the KV of one layer ---- */
 
-enum kc_cache_kind { KC_CACHE_GQA, KC_CACHE_MLA };
+enum kc_paged_kind { KC_PAGED_GQA, KC_PAGED_MLA };
 
 /* GQA   K [page][kv_heads][page_tokens][head_dim] and V likewise in a pool of its own, so that one
  *       (page, head) tile is contiguous; each BF16 or FP8_E4M3. FP8: value = code * scale[head],
@@ -139,7 +139,7 @@ enum kc_cache_kind { KC_CACHE_GQA, KC_CACHE_MLA };
  *       kc_e4m3_group_scale(amax), a power of two.
  * Page p starts at k + p * k_page_bytes: pools may lay their layers either way round. */
 struct kc_kv_layer {
-  enum kc_cache_kind kind;
+  enum kc_paged_kind kind;
   enum kc_kv_format k_format, v_format; /* MLA: k_format alone */
   uint32_t pages;
   uint32_t page_tokens; /* 16, 32, 64 or 128; ref takes any >= 1 */

@@ -65,7 +65,7 @@ static void read_vector(const struct kc_kv_layer *layer, const struct vectors *v
   }
   const uint8_t *page = v->pool + id * v->page_bytes;
   const uint64_t at = ((uint64_t)head * layer->page_tokens + offset) * v->dim;
-  if (layer->kind == KC_CACHE_MLA) {
+  if (layer->kind == KC_PAGED_MLA) {
     decode_record(layer, page + offset * kc_mla_record_bytes(layer), v->dim, out);
   } else if (v->format == KC_KV_BF16) {
     decode_bf16(page + 2 * at, v->dim, out);
@@ -90,7 +90,7 @@ void kc_ref_read_k(const struct kc_kv_layer *layer, const struct kc_page_ref *ro
 void kc_ref_read_v(const struct kc_kv_layer *layer, const struct kc_page_ref *row, uint32_t head,
                    uint32_t start, uint32_t count, float *out)
 {
-  const bool mla = layer->kind == KC_CACHE_MLA;
+  const bool mla = layer->kind == KC_PAGED_MLA;
   const struct vectors v = {mla ? layer->k : layer->v,
                             mla ? layer->k_page_bytes : layer->v_page_bytes, layer->v_format,
                             layer->v_scale, kc_kv_value_dim(layer)};
@@ -199,7 +199,7 @@ static void write_token(const struct kc_op_kv_write *op, uint32_t row, uint32_t 
   const uint32_t offset = (uint32_t)op->position[row] % layer->page_tokens;
   const uint16_t *k = op->k + row * op->k_stride;
   uint8_t *k_page = layer->k + page * layer->k_page_bytes;
-  if (layer->kind == KC_CACHE_MLA) {
+  if (layer->kind == KC_PAGED_MLA) {
     uint8_t *record = k_page + offset * kc_mla_record_bytes(layer);
     if (layer->k_format == KC_KV_BF16) {
       memcpy(record, k, 2ull * (layer->latent + layer->rope));

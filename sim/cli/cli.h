@@ -35,6 +35,7 @@
 /* Each returns the exit status of the program. argv[0] is the command's name. */
 int kc_cmd_fit(int argc, char **argv);
 int kc_cmd_run(int argc, char **argv);
+int kc_cmd_engine(int argc, char **argv);
 int kc_cmd_trace(int argc, char **argv);
 int kc_cmd_report(int argc, char **argv);
 int kc_cmd_verify(int argc, char **argv);

@@ -21,6 +21,8 @@ static const struct kc_command commands[] = {
   {"verify", "predict published figures and say how far off each prediction is", kc_cmd_verify},
   {"calibrate", "fit the parameters of step times to measurements", kc_cmd_calibrate},
   {"compare", "two answers to the same load side by side: runs or measurements", kc_cmd_compare},
+  {"engine", "compute a scenario's tokens with the reference engine, and check it",
+   kc_cmd_engine},
   {"trace", "look at, check, convert, anonymise, make and draw request traces", kc_cmd_trace},
   {"report", "draw the figures of stored runs", kc_cmd_report},
   {"db", "list and verify stored runs", kc_cmd_db},

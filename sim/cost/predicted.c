@@ -96,6 +96,16 @@ static void sort_by_order(uint32_t *slots, uint32_t count, const uint64_t *order
   }
 }
 
+/* Those who gave up: what is left of their tokens nobody waits for. */
+static void forget_ghosts(struct kc_predicted *p, const struct kc_step *step)
+{
+  for (uint32_t i = 0; i < step->ghost_count; i++) {
+    const uint32_t slot = step->ghost[i].slot;
+    KC_ASSERT(slot < p->slots);
+    if (kc_heap_has(&p->finish, slot)) kc_heap_remove(&p->finish, slot);
+  }
+}
+
 static uint32_t collect_finished(struct kc_predicted *p, uint64_t ticks)
 {
   uint32_t count = 0;
@@ -151,6 +161,7 @@ static enum kc_err run(void *context, const struct kc_step *step, struct kc_step
   (void)diag;
   KC_ASSERT(step->sum.decodes + step->sum.chunks > 0);
   if (step->composition_changed) apply_delta(p, step);
+  if (step->ghost_count > 0) forget_ghosts(p, step);
   *result = (struct kc_step_result){.duration_ps = duration(p, step)};
   note_trust(p, step, result->duration_ps);
   result->finish_count = collect_finished(p, ticks_after(step));

@@ -35,6 +35,17 @@ static struct kc_decision_pair cpu_row(const void *context, uint32_t slot, uint3
   return (struct kc_decision_pair){ref.page, ref.tag};
 }
 
+static struct kc_prompts prompts_of(struct twin_engine *e)
+{
+  const uint32_t page = e->instance->sched.page_size;
+  e->prompts = (struct kc_synthetic_prompts){e->instance->seed, 64};
+  e->texts = (struct kc_content_prompts){e->instance->seed, 64, page, e->requests};
+  if (e->text == TWIN_KEYED) return kc_prompts_of_contents(&e->texts);
+  struct kc_prompts prompts = kc_prompts_synthetic(&e->prompts);
+  prompts.whole = e->text == TWIN_OWN;
+  return prompts;
+}
+
 static void make_cpu(struct twin_engine *e, struct kc_diag *diag)
 {
   const struct kc_instance_config *instance = e->instance;
@@ -44,14 +55,13 @@ static void make_cpu(struct twin_engine *e, struct kc_diag *diag)
   if (kc_cache_init(&e->cache, &e->model->weights.recipe, &cache, diag) != KC_OK) {
     die("cache", diag);
   }
-  e->prompts = (struct kc_synthetic_prompts){instance->seed, 64};
   const struct kc_cpu_config cpu = {
       .weights = &e->model->weights, .cache = &e->cache, .slots = sched->max_running,
       .row_entries = kc_cpu_row_entries(sched->max_model_len, sched->page_size, instance->pages),
       .pages = instance->pages, .integrity = KC_INTEGRITY_BATCHED, .page_tokens = sched->page_size,
       .requests = e->requests, .request_count = e->request_count,
       .output_tokens = e->output_tokens, .max_model_len = sched->max_model_len,
-      .prompts = kc_prompts_synthetic(&e->prompts), .end_token = -1, .team = e->model->team,
+      .prompts = prompts_of(e), .end_token = -1, .team = e->model->team,
       .threads = TWIN_THREADS, .clock = &e->predicted};
   if (kc_arena_init(&e->arena, kc_cpu_need(&cpu) + kc_decision_need(sched->max_running), diag) !=
           KC_OK ||

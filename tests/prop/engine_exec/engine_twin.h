@@ -14,6 +14,10 @@ struct twin_log {
   size_t bytes, capacity;
 };
 
+/* What is read: TWIN_CHOSEN, what the model says after a drawn prompt; TWIN_KEYED, the texts behind
+ * the page keys; TWIN_OWN, a text of its own for each request, whatever its keys promise. */
+enum twin_text { TWIN_CHOSEN = 0, TWIN_KEYED, TWIN_OWN };
+
 /* What both runs share. */
 struct twin_model {
   struct kc_weights weights;
@@ -28,11 +32,13 @@ struct twin_engine {
   const struct kc_request *requests;
   uint32_t request_count;
   uint64_t output_tokens;
+  enum twin_text text;
   /* the rest */
   struct kc_arena arena;
   struct kc_cache cache;
   struct kc_cpu cpu;
   struct kc_synthetic_prompts prompts;
+  struct kc_content_prompts texts;
   struct kc_executor predicted;
   struct kc_decision_tap tap;
   struct twin_log log;

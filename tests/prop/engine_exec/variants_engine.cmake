@@ -10,3 +10,8 @@ foreach(name engine_decisions engine_trace)
   add_test(NAME prop.${name} COMMAND ${name})
   kc_test_properties(prop.${name} prop "${CMAKE_CURRENT_LIST_DIR}/${name}.c")
 endforeach()
+
+# A few of them in the quick run as well.
+add_test(NAME prop.engine_decisions_few COMMAND engine_decisions --runs 20)
+set_tests_properties(prop.engine_decisions_few PROPERTIES LABELS prop TIMEOUT 120
+  ENVIRONMENT "${test_environment}")

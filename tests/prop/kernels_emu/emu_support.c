@@ -213,7 +213,7 @@ void lab_cache_make(struct lab *lab, struct lab_cache *cache, const struct lab_c
                                 .rope = shape->rope};
   layer->k_page_bytes = kc_kv_page_bytes_k(layer) + 16 * lab_below(lab, 3);
   layer->k = lab_take(lab, layer->k_page_bytes * shape->pages);
-  if (shape->kind == KC_CACHE_GQA) {
+  if (shape->kind == KC_PAGED_GQA) {
     layer->v_page_bytes = kc_kv_page_bytes_v(layer) + 16 * lab_below(lab, 3);
     layer->v = lab_take(lab, layer->v_page_bytes * shape->pages);
     layer->k_scale = make_scales(lab, shape->k_format, shape->kv_heads);
@@ -301,7 +301,7 @@ void lab_cache_fill(struct lab *lab, struct lab_cache *cache, uint32_t slot, uin
     const uint32_t offset = token % layer->page_tokens;
     uint8_t *k_page = layer->k + page * layer->k_page_bytes;
     float most;
-    if (layer->kind == KC_CACHE_MLA) {
+    if (layer->kind == KC_PAGED_MLA) {
       most = fill_record(lab, layer, k_page + offset * kc_mla_record_bytes(layer));
     } else {
       (void)fill_heads(lab, layer, k_page, layer->k_format, layer->k_scale, offset);

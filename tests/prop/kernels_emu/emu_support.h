@@ -83,7 +83,7 @@ struct lab_cache {
 };
 
 struct lab_cache_shape {
-  enum kc_cache_kind kind;
+  enum kc_paged_kind kind;
   enum kc_kv_format k_format, v_format;
   uint32_t slots, pages, page_tokens, context_max, kv_heads, head_dim, latent, rope;
 };

@@ -30,7 +30,7 @@ static void draw_shape(struct lab *lab, struct lab_cache_shape *shape, bool mla)
 {
   static const uint32_t page_tokens[] = {16, 32, 64, 128};
   static const uint32_t dims[] = {16, 48, 64, 96, 128, 192};
-  *shape = (struct lab_cache_shape){.kind = mla ? KC_CACHE_MLA : KC_CACHE_GQA,
+  *shape = (struct lab_cache_shape){.kind = mla ? KC_PAGED_MLA : KC_PAGED_GQA,
                                     .slots = ROWS_MAX + 2,
                                     .page_tokens = page_tokens[lab_below(lab, 4)],
                                     .context_max = CONTEXT_MAX};

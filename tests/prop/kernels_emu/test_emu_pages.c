@@ -17,14 +17,14 @@ enum { SLOTS = 6, CONTEXT_MAX = 150 };
 
 static void draw_shape(struct lab *lab, struct lab_cache_shape *shape)
 {
-  *shape = (struct lab_cache_shape){.kind = lab_below(lab, 2) ? KC_CACHE_MLA : KC_CACHE_GQA,
+  *shape = (struct lab_cache_shape){.kind = lab_below(lab, 2) ? KC_PAGED_MLA : KC_PAGED_GQA,
                                     .slots = SLOTS,
                                     .page_tokens = 16u << lab_below(lab, 4),
                                     .context_max = CONTEXT_MAX,
                                     .kv_heads = 1};
   shape->pages = SLOTS * (CONTEXT_MAX / shape->page_tokens + 1) + 5;
   const bool fp8 = lab_below(lab, 2) != 0;
-  if (shape->kind == KC_CACHE_MLA) {
+  if (shape->kind == KC_PAGED_MLA) {
     shape->k_format = fp8 ? KC_KV_FP8_G128 : KC_KV_BF16;
     shape->latent = fp8 ? 128 * lab_between(lab, 1, 4) : 16 * lab_between(lab, 1, 9);
     shape->rope = 16 * lab_between(lab, 1, 4);
@@ -177,7 +177,7 @@ static void run_write(uint64_t seed)
   op.k_stride = (uint64_t)layer->kv_heads * kc_kv_query_dim(layer) + 8;
   op.v_stride = op.k_stride;
   uint16_t *k = lab_bf16(&lab, SLOTS * op.k_stride, 100.0f);
-  if (layer->kind == KC_CACHE_MLA) memset(k, 0, 2ull * layer->latent); /* a group of zeros */
+  if (layer->kind == KC_PAGED_MLA) memset(k, 0, 2ull * layer->latent); /* a group of zeros */
   k[op.k_stride + 3] = kc_bf16_encode(70000.0f); /* saturates */
   op.k = k;
   op.v = lab_bf16(&lab, SLOTS * op.v_stride, 1.0f);
@@ -207,7 +207,7 @@ static void run_stale_prefill(uint64_t seed)
   enum { TOKENS = 64, PAGE = 16, STALE = 2 };
   struct lab lab;
   struct lab_cache cache;
-  const struct lab_cache_shape shape = {.kind = KC_CACHE_GQA,
+  const struct lab_cache_shape shape = {.kind = KC_PAGED_GQA,
                                         .slots = SLOTS,
                                         .pages = 20,
                                         .page_tokens = PAGE,

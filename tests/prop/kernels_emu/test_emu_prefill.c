@@ -26,7 +26,7 @@ struct scene {
 static void draw_shape(struct lab *lab, struct lab_cache_shape *shape, bool mla)
 {
   static const uint32_t dims[] = {16, 48, 64, 128, 144};
-  *shape = (struct lab_cache_shape){.kind = mla ? KC_CACHE_MLA : KC_CACHE_GQA,
+  *shape = (struct lab_cache_shape){.kind = mla ? KC_PAGED_MLA : KC_PAGED_GQA,
                                     .slots = CHUNKS_MAX,
                                     .page_tokens = 16u << lab_below(lab, 4),
                                     .context_max = CONTEXT_MAX};

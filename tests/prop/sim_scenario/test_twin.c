@@ -20,7 +20,7 @@
 
 /* Unoptimised and sanitized builds run fewer, to stay within a quick run. */
 #if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__)
-enum { PLAIN_COUNT = 12000, POLICY_COUNT = 3000, TRACE_ROWS_MAX = INT32_MAX };
+enum { PLAIN_COUNT = 2000, POLICY_COUNT = 1000, TRACE_ROWS_MAX = INT32_MAX };
 #else
 enum { PLAIN_COUNT = 1000, POLICY_COUNT = 300, TRACE_ROWS_MAX = 600 };
 #endif

@@ -15,11 +15,11 @@ static uint16_t memory[64] __attribute__((aligned(64)));
 #define ANY ((void *)memory)
 #define ODD ((void *)((char *)memory + 2))
 
-static struct kc_kv_layer gqa = {.kind = KC_CACHE_GQA, .k_format = KC_KV_BF16,
+static struct kc_kv_layer gqa = {.kind = KC_PAGED_GQA, .k_format = KC_KV_BF16,
                                        .v_format = KC_KV_FP8_E4M3, .pages = 4, .page_tokens = 64,
                                        .kv_heads = 8, .head_dim = 128, .k = ANY, .v = ANY,
                                        .k_page_bytes = 131072, .v_page_bytes = 65536};
-static struct kc_kv_layer mla = {.kind = KC_CACHE_MLA, .k_format = KC_KV_FP8_G128, .pages = 4,
+static struct kc_kv_layer mla = {.kind = KC_PAGED_MLA, .k_format = KC_KV_FP8_G128, .pages = 4,
                                        .page_tokens = 64, .kv_heads = 1, .latent = 512,
                                        .rope = 64, .k = ANY, .k_page_bytes = 656 * 64};
 

@@ -52,7 +52,7 @@ static void draw_logical(struct paged_bed *bed, uint64_t *seed)
     const size_t h = i % s->kv_heads;
     kept(bed, s->k_format, bed->k_scale[h], bed->k_input + i * bed->q_dim, bed->q_dim,
          bed->k + i * bed->q_dim);
-    if (s->kind == KC_CACHE_MLA) {
+    if (s->kind == KC_PAGED_MLA) {
       memcpy(bed->v + i * bed->v_dim, bed->k + i * bed->q_dim, bed->v_dim * sizeof *bed->v);
     } else {
       kept(bed, s->v_format, bed->v_scale[h], bed->v_input + i * bed->v_dim, bed->v_dim,
@@ -115,7 +115,7 @@ void paged_bed_make(struct paged_bed *bed, const struct paged_shape *shape, uint
 {
   memset(bed, 0, sizeof *bed);
   bed->shape = *shape;
-  const bool mla = shape->kind == KC_CACHE_MLA;
+  const bool mla = shape->kind == KC_PAGED_MLA;
   bed->q_heads = shape->kv_heads * shape->group;
   bed->q_dim = mla ? shape->latent + shape->rope : shape->head_dim;
   bed->v_dim = mla ? shape->latent : shape->head_dim;

@@ -13,7 +13,7 @@
 #include "kernels/ops/ops.h"
 
 struct paged_shape {
-  enum kc_cache_kind kind;
+  enum kc_paged_kind kind;
   enum kc_kv_format k_format, v_format;
   uint32_t page_tokens, kv_heads, group, head_dim, latent, rope;
   uint32_t slots, context_max;

@@ -24,13 +24,13 @@
 enum { SLOTS = 4, CONTEXT = 110 };
 
 static const struct paged_shape shapes[] = {
-    {KC_CACHE_GQA, KC_KV_BF16, KC_KV_BF16, 16, 2, 4, 64, 0, 0, SLOTS, CONTEXT},
-    {KC_CACHE_GQA, KC_KV_FP8_E4M3, KC_KV_FP8_E4M3, 64, 2, 4, 128, 0, 0, SLOTS, CONTEXT},
-    {KC_CACHE_GQA, KC_KV_FP8_E4M3, KC_KV_BF16, 16, 3, 1, 32, 0, 0, SLOTS, CONTEXT},
-    {KC_CACHE_GQA, KC_KV_BF16, KC_KV_FP8_E4M3, 1, 1, 11, 16, 0, 0, SLOTS, CONTEXT},
-    {KC_CACHE_MLA, KC_KV_BF16, KC_KV_BF16, 64, 1, 16, 0, 512, 64, SLOTS, 70},
-    {KC_CACHE_MLA, KC_KV_FP8_G128, KC_KV_BF16, 64, 1, 9, 0, 512, 64, SLOTS, 70},
-    {KC_CACHE_MLA, KC_KV_FP8_G128, KC_KV_BF16, 16, 1, 2, 0, 128, 16, SLOTS, CONTEXT},
+    {KC_PAGED_GQA, KC_KV_BF16, KC_KV_BF16, 16, 2, 4, 64, 0, 0, SLOTS, CONTEXT},
+    {KC_PAGED_GQA, KC_KV_FP8_E4M3, KC_KV_FP8_E4M3, 64, 2, 4, 128, 0, 0, SLOTS, CONTEXT},
+    {KC_PAGED_GQA, KC_KV_FP8_E4M3, KC_KV_BF16, 16, 3, 1, 32, 0, 0, SLOTS, CONTEXT},
+    {KC_PAGED_GQA, KC_KV_BF16, KC_KV_FP8_E4M3, 1, 1, 11, 16, 0, 0, SLOTS, CONTEXT},
+    {KC_PAGED_MLA, KC_KV_BF16, KC_KV_BF16, 64, 1, 16, 0, 512, 64, SLOTS, 70},
+    {KC_PAGED_MLA, KC_KV_FP8_G128, KC_KV_BF16, 64, 1, 9, 0, 512, 64, SLOTS, 70},
+    {KC_PAGED_MLA, KC_KV_FP8_G128, KC_KV_BF16, 16, 1, 2, 0, 128, 16, SLOTS, CONTEXT},
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
@@ -363,7 +363,7 @@ static void absorbed_attention(struct paged_bed *bed, const struct mla_weights *
 static void absorbed_mla_is_multi_head_attention(void **state)
 {
   (void)state;
-  const struct paged_shape shape = {KC_CACHE_MLA, KC_KV_BF16, KC_KV_BF16, 16, 1,
+  const struct paged_shape shape = {KC_PAGED_MLA, KC_KV_BF16, KC_KV_BF16, 16, 1,
                                     HEADS,     0,          LATENT,     ROPE, 1, TOKENS};
   struct paged_bed bed;
   uint64_t seed = 77;

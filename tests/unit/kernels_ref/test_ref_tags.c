@@ -17,7 +17,7 @@
 enum { SLOTS = 5 };
 
 static const struct paged_shape shape = {
-    KC_CACHE_GQA, KC_KV_BF16, KC_KV_FP8_E4M3, 16, 2, 2, 16, 0, 0, SLOTS, 200};
+    KC_PAGED_GQA, KC_KV_BF16, KC_KV_FP8_E4M3, 16, 2, 2, 16, 0, 0, SLOTS, 200};
 
 struct check_bed {
   struct paged_bed bed;
