@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The canary of the detectors of pool, table and prefix caches: each fault point switches one
-# detector off, and then a property test has to fail, by itself or by a failed assertion. A test that
-# still passes would not notice if the detector broke. Without a fault, all must pass.
+# detector off, and then a property test has to fail, by itself or by a failed assertion. A test
+# that still passes would not notice if the detector broke. Without a fault, all must pass.
 # timeout: 300
 set -u
 tests="${KVCAP_BUILD:?set KVCAP_BUILD to the build folder}/tests"

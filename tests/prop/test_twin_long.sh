@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The product against its plain twin: thousands of random runs of every kind (KVCAP_TWIN_RUNS says
-# how many; 10,000 take about ten minutes), and more of the Mooncake trace than the quick run has time
-# for.
+# how many; 10,000 take about ten minutes), and more of the Mooncake trace than the quick run does.
 # label: ci
 # timeout: 900
 set -eu
