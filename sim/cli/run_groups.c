@@ -48,7 +48,8 @@ static json_t *cache_json(const struct kc_run *run)
   json_object_set_new(object, "warm_requests", count(s->warm_requests));
   json_object_set_new(object, "pages_evicted", count(s->pages_evicted));
   json_object_set_new(object, "peak_idle_pages", count(s->kv_peak_cached_pages));
-  const bool split = run->prefix_cache && groups->group != NULL;
+  const bool split = run->prefix_cache && groups->group != NULL &&
+                     run->content_source != KC_CONTENT_UNKNOWN;
   json_object_set_new(object, "ttft_cold_ms",
                       split ? kc_run_statistic_json(&kc_groups_warmth(groups)[KC_COLD].ttft,
                                                     trust_word(run))
@@ -256,6 +257,7 @@ static void print_faults(const struct kc_run *run)
            kc_inject_kind_name((enum kc_inject_kind)(1 << i)));
     separator = ", ";
   }
+  if (*separator == ' ') printf(" none: no running request shared or held the pages that it takes");
   printf("\n            %s requests hit; %s aborted before they computed anything wrong, %s "
          "contaminated\n", kc_run_grouped(injector->victims, a),
          kc_run_grouped(injector->aborted_soundly, b), kc_run_grouped(injector->contaminated, c));

@@ -316,24 +316,29 @@ static void print_headroom(const struct kc_run *run)
   }
 }
 
+/* With overlapped scheduling a last step may run for nobody after the last answer is out: the time
+ * that counts ends with that answer. */
+static double busy_percent(const struct kc_summary *s)
+{
+  if (s->makespan_ps == 0) return 0.0;
+  return s->busy_ps < s->makespan_ps ? 100.0 * (double)s->busy_ps / (double)s->makespan_ps : 100.0;
+}
+
 static void print_load(const struct kc_run *run)
 {
   char a[32], b[32], c[32];
   const struct kc_summary *s = &run->result.summary;
-  const uint32_t page_size = run->scenario->pool[0].sched.page_size;
-  const uint64_t pool = (uint64_t)run->pages * page_size;
   const double rate = (double)s->output_tok_s_micro / 1e6;
   printf("\n  output    %.1f tok/s, %.1f per GPU, over %.1f s in %s steps; busy %.1f %% (%s)\n",
          rate, rate / kc_run_gpus(run->scenario), (double)s->makespan_ps / 1e12,
          kc_run_grouped(s->steps, a),
-         s->makespan_ps > 0 ? 100.0 * (double)s->busy_ps / (double)s->makespan_ps : 0.0,
+         busy_percent(s),
          trust_word(run));
   printf("  load      at most %s running, %s waiting; %s preemptions\n",
          kc_run_grouped(s->max_running, a), kc_run_grouped(s->max_waiting, b),
          kc_run_grouped(s->preemptions, c));
-  printf("  KV peak   %s of %s tokens (%.1f %%)\n", kc_run_grouped(s->kv_peak_tokens, a),
-         kc_run_grouped(pool, b),
-         100.0 * (double)s->kv_peak_tokens / (double)pool);
+  printf("  KV peak   %s of %s pages in use (%.1f %%)\n", kc_run_grouped(s->kv_peak_pages, a),
+         kc_run_grouped(run->pages, b), 100.0 * (double)s->kv_peak_pages / (double)run->pages);
   print_headroom(run);
 }
 
@@ -343,7 +348,14 @@ static void print_oom(const struct kc_run *run)
   const struct kc_replay_result *r = &run->result;
   const bool closed = run->scenario->workload.is_closed;
   if (r->oom_ps == KC_PS_NEVER) {
-    printf("  OOM       never: the KV of all requests offered stayed within the pool\n");
+    const uint64_t *reasons = r->summary.requests_by_reason;
+    const uint64_t refused = reasons[KC_REASON_POOL_TOO_SMALL] + reasons[KC_REASON_NEVER_FITS];
+    printf("  OOM       never: the KV of all requests %s stayed within the pool\n",
+           refused > 0 ? "taken" : "offered");
+    if (refused > 0) {
+      printf("            but %s requests were refused because the pool is too small for each alone\n",
+             kc_run_grouped(refused, a));
+    }
     return;
   }
   printf("  OOM       at %.3f s (%s), request %s: the requests offered %s %s pages, the pool has "

@@ -132,6 +132,11 @@ enum kc_err kc_verify_file(struct kc_verify_file *file, const char *path,
     points.point[points.count++] = plain;
     snprintf(file->name, sizeof file->name, "%s", plain->scenario.name);
     file->count = plain->scenario.expect_count;
+    if (file->count == 0) {
+      kc_diag_list_add(problems, KC_ERR_INPUT, path, 0, 0,
+                       "the scenario has no expect: list, so there is nothing to verify; "
+                       "scenarios/published shows how one looks");
+    }
     for (uint32_t i = 0; i < file->count; i++) {
       file->row[i].expect = plain->scenario.expect[i];
       fill_row(&points, &file->row[i]);
@@ -140,5 +145,5 @@ enum kc_err kc_verify_file(struct kc_verify_file *file, const char *path,
     free(plain);
   }
   free_points(&points);
-  return err;
+  return err == KC_OK ? kc_diag_list_result(problems) : err;
 }

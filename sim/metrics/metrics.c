@@ -175,7 +175,8 @@ static void on_end(void *context, const struct kc_outcome *outcome)
     kc_groups_note(&metrics->groups, KC_LATENCY_TTFT, outcome->request);
     metrics->ttft[metrics->ttft_count++] = outcome->first_token_ps - outcome->arrival_ps;
   }
-  const bool met = outcome->status == KC_STATUS_COMPLETED && book_completed(metrics, outcome);
+  const bool met = outcome->status == KC_STATUS_COMPLETED && book_completed(metrics, outcome) &&
+                   !outcome->contaminated;
   total->slo_met += met;
   kc_groups_outcome(&metrics->groups, outcome, metrics->max_model_len, met);
   if (metrics->recorder.on_outcome == NULL || metrics->failure != KC_OK) return;

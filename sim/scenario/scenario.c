@@ -243,6 +243,21 @@ static void validate_memory(struct resolving *r, const struct kc_pool_spec *pool
 
 /* ---- the stages ---- */
 
+/* Priorities that nobody looks at would change nothing, silently. */
+static void check_priorities(struct resolving *r, const struct kc_pool_source *source)
+{
+  const struct kc_clients_spec *clients = &r->source->clients;
+  KC_ASSERT(clients->class_count <= KC_CLASSES_MAX);
+  for (uint32_t i = 1; i < clients->class_count; i++) {
+    if (clients->class[i].priority == clients->class[0].priority) continue;
+    if (source->order == KC_ORDER_PRIORITY) return;
+    kc_source_problem(r->document, r->document->root, "workload.classes", r->problems,
+                      "workload.classes: priorities have no effect without scheduler.queue: "
+                      "priority, which policy vllm-0.19 has");
+    return;
+  }
+}
+
 static void resolve_pool(struct resolving *r, uint32_t index)
 {
   KC_ASSERT(index < r->source->pool_count);
@@ -267,6 +282,7 @@ static void resolve_pool(struct resolving *r, uint32_t index)
   if (!has_policy) return;
   const uint32_t before = r->problems->count;
   kc_source_check_policy_keys(source, pool->policy->name, r->document, map, r->problems);
+  check_priorities(r, source);
   if (!r->has_model || !has_gpu || r->problems->count > before) return;
   fill_scheduler(pool, source, &r->scenario->model);
   fill_memory(pool, source, &r->scenario->model);

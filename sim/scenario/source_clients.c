@@ -114,6 +114,12 @@ static void read_patience(struct kc_class_spec *out, const struct kc_class_sourc
   if (class->has_cancel) {
     read_share(class->cancel, true, &cancel, document, map, "cancel", prefix, problems);
   }
+  if (patience->timeout_ps == 0 || patience->queue_timeout_ps == 0) {
+    const bool own = class->has_timeout || class->has_queue_timeout;
+    kc_source_problem(document, map, own ? "timeout" : "workload", problems,
+                      "%stimeout and queue_timeout of 0 would give every request up at once; leave "
+                      "them out for no limit", prefix);
+  }
   patience->cancel_numerator = cancel.numerator;
   patience->cancel_denominator = cancel.denominator;
   if (cancel.numerator > 0 && !class->has_cancel_after && !source->has_cancel_after) {
@@ -122,6 +128,11 @@ static void read_patience(struct kc_class_spec *out, const struct kc_class_sourc
                       problems,
                       "%scancel says that clients give up, and cancel_after does not say when; add "
                       "cancel_after, such as 5s", prefix);
+  }
+  if (cancel.numerator == 0 && class->has_cancel_after) {
+    kc_source_problem(document, map, "cancel_after", problems,
+                      "%scancel_after has no effect without cancel, the share of clients who do",
+                      prefix);
   }
   KC_ASSERT(patience->cancel_denominator > 0);
 }

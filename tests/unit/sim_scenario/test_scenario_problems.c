@@ -126,10 +126,12 @@ static const struct complaint complaints[] = {
   {"policy: vllm-0.19", "policy: sglang-0.5, reserve_full_prompt: true, queue: priority",
    "9:58: scheduler.reserve_full_prompt as given does not apply to policy sglang-0.5; take it "
    "away\n"
-   "9:71: scheduler.queue as given does not apply to policy sglang-0.5; take it away\n"},
+   "9:71: scheduler.queue as given does not apply to policy sglang-0.5 (vllm-0.19 has fcfs and "
+   "priority, sglang-0.5 fcfs and lpm); take it away\n"},
   {"policy: vllm-0.19", "policy: vllm-0.19, mixed_chunk: true, queue: lpm",
    "9:49: scheduler.mixed_chunk as given does not apply to policy vllm-0.19; take it away\n"
-   "9:62: scheduler.queue as given does not apply to policy vllm-0.19; take it away\n"},
+   "9:62: scheduler.queue as given does not apply to policy vllm-0.19 (vllm-0.19 has fcfs and "
+   "priority, sglang-0.5 fcfs and lpm); take it away\n"},
   {"gpu: h100", "gpu: h100\n    faults: {kinds: \"lost,found\"}",
    "6:21: faults.kinds: \"found\" is not a kind of fault; expected none, all, or some of "
    "lost,reused,swapped,stale,range\n"},
@@ -200,6 +202,15 @@ static const struct complaint complaints[] = {
    "12:12: workload.classes has two classes named \"a\"; results could not tell them apart\n"},
   {"seed: 1", "  classes: [{name: a, share: 2/3}, {name: b, share: 2/3}]\nseed: 1",
    "12:12: workload.classes: the shares add up to more than 1\n"},
+  {"seed: 1", "  classes: [{name: a, share: 1/2}, {name: b, priority: 3}]\nseed: 1",
+   "12:12: workload.classes: priorities have no effect without scheduler.queue: priority, which "
+   "policy vllm-0.19 has\n"},
+  {"seed: 1", "  classes: [{name: a, cancel_after: 3s}]\nseed: 1",
+   "12:37: workload.classes.0.cancel_after has no effect without cancel, the share of clients who "
+   "do\n"},
+  {"seed: 1", "  classes: [{name: a, timeout: 0s}]\nseed: 1",
+   "12:32: workload.classes.0.timeout and queue_timeout of 0 would give every request up at once; "
+   "leave them out for no limit\n"},
   {"seed: 1", "  classes: 3\nseed: 1",
    "12:12: workload.classes: expected a list of 1 to 16 classes, each with a name\n"},
   {"closed: {concurrency: 4, input: 100, output: 10}", "trace: absent.csv",
