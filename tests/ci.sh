@@ -12,7 +12,9 @@ bash tests/support/install.sh
 # shellcheck source=tests/support/steps.sh
 . tests/support/steps.sh
 
+configure=(-DKC_CUDA=ON) # the GPU kernels are always compiled where nvcc is
 build_preset release
+configure=()
 test_build release --label-regex '^ci$'
 
 build_preset asan

@@ -4,12 +4,15 @@
  *   top  {17, tag} ---------------> [17] generation even, FREE at 2, nobody's, checksum
  *        { 4, tag} ---------------> [ 4] generation even, FREE at 1, nobody's, checksum
  *        { 9, tag} ---------------> [ 9] generation even, FREE at 0, nobody's, checksum
- *                    a table's row   [ 3] generation odd,  LIVE, owner 8, checksum
- *                    {3, tag} ----->
+ *                    a table's row   [ 3] generation odd,  LIVE, owner 8 has it at 5, checksum
+ *           entry 5: {3, tag} ----->
+ *                       two rows     [ 6] generation odd,  LIVE, shared, 2 references, checksum
+ *                    {6, tag} ----->
+ *                    {6, tag} ----->
  *
  * The pool owns both arrays (they live in the run's arena); pairs are copied to whoever holds a
- * page. Every page is held by exactly one party, and each holder keeps the pair: a table for live
- * pages, the writer for quarantined ones, the stack for free ones. That is why the stack stores
+ * page. Every holder keeps the pair: tables (and the prefix cache) for live pages, the writer for
+ * quarantined ones, the stack for free ones. That is why the stack stores
  * pairs and not ids alone: a free record that is replaced by an older copy of itself, at the same
  * position, is consistent with everything except the tag that its holder remembers. The record's
  * link points back at the stack, so a lost, doubled or foreign stack entry is seen from both ends.
@@ -59,7 +62,9 @@ enum {
   SKIP_BUMP = 1 << 6,
   SKIP_ROLLBACK = 1 << 7,
   SKIP_BALANCE = 1 << 8,
-  SKIP_QUARANTINE = 1 << 9
+  SKIP_QUARANTINE = 1 << 9,
+  SKIP_INDEX = 1 << 10,
+  SKIP_REFS = 1 << 11
 };
 
 #ifdef KC_FAULTS
@@ -81,6 +86,8 @@ static uint32_t armed_points(void)
   if (KC_FAULT("pool-skip-rollback")) armed |= SKIP_ROLLBACK;
   if (KC_FAULT("pool-skip-balance")) armed |= SKIP_BALANCE;
   if (KC_FAULT("pool-skip-quarantine")) armed |= SKIP_QUARANTINE;
+  if (KC_FAULT("pool-skip-index-check")) armed |= SKIP_INDEX;
+  if (KC_FAULT("pool-skip-refs-check")) armed |= SKIP_REFS;
   return armed;
 }
 
@@ -119,44 +126,100 @@ KC_COLD static enum kc_err report(struct kc_pool *pool, enum kc_err code, uint32
   return code;
 }
 
-/* What is wrong with a pair that should be that of a page in state `wanted`, held by `owner`?
- * `freed` is the code for a page that is free. Only called when something is. */
-KC_COLD static enum kc_err judge(const struct kc_pool *pool, struct kc_page page, uint32_t owner,
-                                 enum kc_page_state wanted, enum kc_err freed)
+/* What the records say of sharing. */
+struct shares {
+  uint32_t count, idle;
+  uint64_t refs, sum;
+};
+
+static void add_shares(struct shares *shares, const struct kc_pool *pool, uint32_t id)
+{
+  const struct kc_page_record *record = &pool->record[id];
+  const struct kc_page page = {.id = id, .tag = kc_tag_of(record->generation)};
+  const uint32_t refs = kc_page_link_of(record);
+  if (!kc_page_is_shared(record)) return;
+  shares->count++;
+  shares->idle += refs == 0;
+  shares->refs += refs;
+  shares->sum += refs * kc_page_weight(page);
+}
+
+/* Would the books be right if this one record had the references that all records together lack?
+ * Then it is an old copy of itself. (Sharing leaves the generation alone, so generations cannot
+ * tell.) O(pages). */
+KC_COLD static bool lacks_references(const struct kc_pool *pool, struct kc_page page)
+{
+  struct shares found = {0};
+  if (ARMED(pool, SKIP_ROLLBACK)) return false;
+  for (uint32_t id = 0; id < pool->page_count; id++) add_shares(&found, pool, id);
+  const uint64_t missing = pool->refs_total - found.refs;
+  const bool was_shared = kc_page_is_shared(&pool->record[page.id]);
+  KC_ASSERT(found.idle <= found.count);
+  return pool->shared_count == found.count + !was_shared && missing > 0 &&
+         missing < KC_POOL_PAGES_MAX &&
+         pool->refs_sum == found.sum + missing * kc_page_weight(page);
+}
+
+/* How an operation wants to find a page. */
+struct wanted {
+  enum kc_page_state state; /* LIVE or QUARANTINE */
+  uint32_t owner;
+  enum kc_err when_free; /* the code if it is free */
+};
+
+/* What is wrong with the pair? Only called when something is. */
+KC_COLD static enum kc_err judge(const struct kc_pool *pool, struct kc_page page,
+                                 const struct wanted *wanted)
 {
   if (page.id >= pool->page_count) return KC_ERR_TAG_RANGE;
   const struct kc_page_record *record = &pool->record[page.id];
   const enum kc_page_state state = kc_page_state_of(record);
-  KC_ASSERT(wanted != KC_PAGE_FREE);
+  KC_ASSERT(wanted->state != KC_PAGE_FREE);
   if (!sealed(pool, page.id)) return KC_ERR_RECORD;
-  if (state == KC_PAGE_FREE) return freed;
+  if (state == KC_PAGE_FREE) return wanted->when_free;
   if (page.tag != kc_tag_of(record->generation)) return KC_ERR_TAG_STALE;
-  if (state != wanted) return state == KC_PAGE_LIVE ? KC_ERR_TAG_OWNER : KC_ERR_TAG_STALE;
-  if (kc_page_owner_of(record) != owner) return KC_ERR_TAG_OWNER;
-  return KC_ERR_RECORD; /* the checksum holds, yet the link of a page that is not free is set */
+  if (state != wanted->state) return state == KC_PAGE_LIVE ? KC_ERR_TAG_OWNER : KC_ERR_TAG_STALE;
+  if (kc_page_owner_of(record) != wanted->owner) return KC_ERR_TAG_OWNER;
+  /* The owner is right and the link is not. A live page of one owner is at another place of its
+   * row; a shared one has references, or has none. A quarantined page has no link at all. */
+  return state == KC_PAGE_LIVE ? KC_ERR_TAG_OWNER : KC_ERR_RECORD;
 }
 
 /* Reports what is wrong. When generations are missing, and this record would match the pair with
- * just those added, the pair is right and the record is an old copy of itself. */
-KC_COLD static enum kc_err refuse(struct kc_pool *pool, struct kc_page page, uint32_t owner,
-                                  enum kc_page_state wanted, enum kc_err freed)
+ * just those added, the pair is right and the record is an old copy of itself. The same for the
+ * references of a shared page. */
+KC_COLD static enum kc_err refuse(struct kc_pool *pool, struct kc_page page,
+                                  const struct wanted *wanted)
 {
-  enum kc_err code = judge(pool, page, owner, wanted, freed);
+  enum kc_err code = judge(pool, page, wanted);
   const bool behind = code == KC_ERR_TAG_STALE || code == KC_ERR_DOUBLE_FREE;
   if (behind && !ARMED(pool, SKIP_ROLLBACK)) {
     const int64_t missing = generations_missing(pool);
     const uint64_t generation = pool->record[page.id].generation + (uint64_t)missing;
     if (missing > 0 && kc_tag_of(generation) == page.tag) code = KC_ERR_ROLLBACK;
   }
+  if (code == KC_ERR_TAG_OWNER && wanted->owner == KC_OWNER_SHARED &&
+      lacks_references(pool, page)) {
+    code = KC_ERR_ROLLBACK;
+  }
   return report(pool, code, page.id, page.tag);
 }
+
+static enum kc_err refuse_live(struct kc_pool *pool, struct kc_page page, uint32_t owner,
+                               enum kc_err when_free)
+{
+  return refuse(pool, page, &(struct wanted){KC_PAGE_LIVE, owner, when_free});
+}
+
+#define LINK_MASK (((UINT64_C(1) << 30) - 1) << 32)
 
 /* Is the record that of a page with this tag, held as `hold` says? */
 static inline bool is_held(const struct kc_pool *pool, const struct kc_page_record *record,
                            uint32_t tag, uint64_t hold)
 {
   uint64_t differs = record->hold ^ hold;
-  if (ARMED(pool, SKIP_STATE)) differs &= UINT32_MAX;
+  if (ARMED(pool, SKIP_STATE)) differs &= ~(UINT64_C(3) << 62);
+  if (ARMED(pool, SKIP_INDEX)) differs &= ~LINK_MASK;
   if (ARMED(pool, SKIP_OWNER)) differs &= ~(uint64_t)UINT32_MAX;
   if (!ARMED(pool, SKIP_TAG)) differs |= kc_tag_of(record->generation) ^ tag;
   return differs == 0;
@@ -175,9 +238,26 @@ static bool trusted(const struct kc_pool *pool, struct kc_page page, uint64_t ho
   return matches(pool, page, hold) && sealed(pool, page.id);
 }
 
-static uint64_t live(uint32_t owner)
+/* Is the pair that of a shared page, whatever its references? */
+static inline bool matches_shared(const struct kc_pool *pool, struct kc_page page)
 {
-  return kc_page_hold(KC_PAGE_LIVE, 0, owner);
+  if (page.id >= pool->page_count) return false;
+  const uint64_t link = pool->record[page.id].hold & LINK_MASK;
+  return is_held(pool, &pool->record[page.id], page.tag,
+                 kc_page_hold(KC_PAGE_LIVE, 0, KC_OWNER_SHARED) | link) &&
+         (KC_UNLIKELY(pool->paranoid) ? sealed(pool, page.id) : true);
+}
+
+/* The same, and it has references. */
+static bool is_referenced(const struct kc_pool *pool, struct kc_page page)
+{
+  return matches_shared(pool, page) &&
+         (kc_page_link_of(&pool->record[page.id]) > 0 || ARMED(pool, SKIP_REFS));
+}
+
+static uint64_t live(uint32_t owner, uint32_t index)
+{
+  return kc_page_hold(KC_PAGE_LIVE, index, owner);
 }
 
 /* A record whose checksum holds contradicts the stack. Either it is an old copy of itself, and then
@@ -281,9 +361,10 @@ KC_COLD static bool top_is_sealed(struct kc_pool *pool, uint32_t count)
   return true;
 }
 
-bool kc_pool_alloc(struct kc_pool *pool, uint32_t count, uint32_t owner, struct kc_page *out)
+bool kc_pool_alloc(struct kc_pool *pool, uint32_t count, uint32_t owner, uint32_t first,
+                   struct kc_page *out)
 {
-  KC_ASSERT(owner > 0);
+  KC_ASSERT(owner > 0 && owner != KC_OWNER_SHARED);
   KC_ASSERT(pool->free_count <= pool->page_count);
   if (count > pool->free_count) return false;
   if (KC_UNLIKELY(pool->paranoid) && !top_is_sealed(pool, count)) return false;
@@ -291,9 +372,10 @@ bool kc_pool_alloc(struct kc_pool *pool, uint32_t count, uint32_t owner, struct 
   /* Copies, because the compiler cannot know that the loop's stores leave the pool alone. */
   const uint64_t key[2] = {pool->key[0], pool->key[1]};
   const uint32_t page_count = pool->page_count;
-  const uint64_t hold = live(owner);
   const struct kc_page *entry = pool->stack + pool->free_count;
   uint64_t position_hold = kc_page_hold(KC_PAGE_FREE, pool->free_count, 0);
+  /* Positions fall while places rise, so what a page is and what it becomes add up to the same. */
+  const uint64_t both = live(owner, first) + position_hold - kc_page_hold(KC_PAGE_FREE, 1, 0);
   for (const struct kc_page *const end = out + count; out < end; out++) {
     entry--;
     position_hold -= kc_page_hold(KC_PAGE_FREE, 1, 0);
@@ -302,11 +384,43 @@ bool kc_pool_alloc(struct kc_pool *pool, uint32_t count, uint32_t owner, struct 
     if (KC_UNLIKELY(!is_free(pool, record, position_hold, entry->tag))) {
       return undo_alloc(pool, entry);
     }
-    kc_pool_put(record, key, entry->id, record->generation + 1, hold);
+    kc_pool_put(record, key, entry->id, record->generation + 1, both - position_hold);
     kc_page_store(out, entry->id, kc_tag_next(entry->tag));
   }
   pool->free_count -= count;
   pool->allocations += count;
+  return true;
+}
+
+bool kc_pool_take(struct kc_pool *pool, uint32_t id, uint32_t owner, uint32_t index,
+                  struct kc_page *out)
+{
+  KC_ASSERT(id < pool->page_count);
+  KC_ASSERT(owner > 0 && owner != KC_OWNER_SHARED);
+  struct kc_page_record *const record = &pool->record[id];
+  const uint32_t position = kc_page_link_of(record);
+  const bool listed = kc_page_state_of(record) == KC_PAGE_FREE && position < pool->free_count &&
+                      pool->stack[position].id == id && stack_holds(pool, position);
+  if (KC_UNLIKELY(!listed) || (KC_UNLIKELY(pool->paranoid) && !sealed(pool, id))) {
+    (void)report(pool, blame(pool, id), id, 0);
+    return false;
+  }
+  const uint32_t top = pool->free_count - 1;
+  if (position != top) { /* the page on top moves into the gap */
+    if (KC_UNLIKELY(!stack_holds(pool, top))) {
+      const struct kc_page bad = pool->stack[top];
+      (void)report(pool, blame(pool, bad.id), bad.id, bad.tag);
+      return false;
+    }
+    const struct kc_page moved = pool->stack[top];
+    pool->stack[position] = moved;
+    kc_pool_put(&pool->record[moved.id], pool->key, moved.id, pool->record[moved.id].generation,
+                kc_page_hold(KC_PAGE_FREE, position, 0));
+  }
+  kc_pool_put(record, pool->key, id, record->generation + 1, live(owner, index));
+  kc_page_store(out, id, kc_tag_of(record->generation));
+  pool->free_count = top;
+  pool->allocations++;
   return true;
 }
 
@@ -342,9 +456,9 @@ static bool let_pass(const struct kc_pool *pool, struct kc_page page)
 }
 
 enum kc_err kc_pool_free(struct kc_pool *pool, const struct kc_page *pages, uint32_t count,
-                         uint32_t owner, uint32_t *freed)
+                         uint32_t owner, uint32_t first, uint32_t *freed)
 {
-  KC_ASSERT(owner > 0);
+  KC_ASSERT(owner > 0 && owner != KC_OWNER_SHARED);
   KC_ASSERT(pool->free_count <= pool->page_count);
   const uint64_t key[2] = {pool->key[0], pool->key[1]};
   const uint32_t base = pool->free_count;
@@ -352,7 +466,7 @@ enum kc_err kc_pool_free(struct kc_pool *pool, const struct kc_page *pages, uint
   uint32_t limit = count < pool->page_count - base ? count : pool->page_count - base;
   if (KC_UNLIKELY(pool->paranoid)) limit = sealed_from_last(pool, pages, count, limit);
   const uint32_t page_count = pool->page_count;
-  const uint64_t held = live(owner);
+  uint64_t held = live(owner, first + count - 1);
   const struct kc_page *page = pages + count;
   const struct kc_page *const end = page - limit;
   struct kc_page *place = pool->stack + base;
@@ -365,6 +479,7 @@ enum kc_err kc_pool_free(struct kc_pool *pool, const struct kc_page *pages, uint
       break;
     }
     put_free(pool, key, page->id, 1, hold, place);
+    held -= kc_page_hold(KC_PAGE_FREE, 1, 0);
   }
   const uint32_t done = (uint32_t)(pages + count - page);
   pool->free_count += done;
@@ -372,18 +487,119 @@ enum kc_err kc_pool_free(struct kc_pool *pool, const struct kc_page *pages, uint
   if (freed != NULL) *freed = done;
   if (done > 0 && pool->moved != NULL) pool->moved(pool->moved_context, owner);
   if (done == count || let_pass(pool, pages[count - 1 - done])) return KC_OK;
-  return refuse(pool, pages[count - 1 - done], owner, KC_PAGE_LIVE, KC_ERR_DOUBLE_FREE);
+  return refuse_live(pool, pages[count - 1 - done], owner, KC_ERR_DOUBLE_FREE);
+}
+
+/* ---- sharing ---- */
+
+/* Seals shared page `id` with that many references, of the same generation, and keeps the sums. */
+static void put_refs(struct kc_pool *pool, uint32_t id, uint32_t refs)
+{
+  struct kc_page_record *const record = &pool->record[id];
+  const struct kc_page page = {.id = id, .tag = kc_tag_of(record->generation)};
+  const uint32_t before = kc_page_link_of(record);
+  KC_ASSERT(kc_page_owner_of(record) == KC_OWNER_SHARED);
+  KC_ASSERT(refs < KC_POOL_PAGES_MAX);
+  kc_pool_put(record, pool->key, id, record->generation, live(KC_OWNER_SHARED, refs));
+  pool->idle_count += (refs == 0) - (uint32_t)(before == 0);
+  pool->refs_total += (uint64_t)refs - before;
+  pool->refs_sum += ((uint64_t)refs - before) * kc_page_weight(page);
+}
+
+enum kc_err kc_pool_share(struct kc_pool *pool, struct kc_page page, uint32_t owner,
+                          uint32_t index)
+{
+  const uint64_t hold = live(owner, index);
+  KC_ASSERT(owner > 0 && owner != KC_OWNER_SHARED);
+  KC_ASSERT(pool->record != NULL);
+  if (!(KC_UNLIKELY(pool->paranoid) ? trusted(pool, page, hold) : matches(pool, page, hold))) {
+    if (let_pass(pool, page)) return KC_OK;
+    return refuse_live(pool, page, owner, KC_ERR_TAG_STALE);
+  }
+  kc_pool_put(&pool->record[page.id], pool->key, page.id, pool->record[page.id].generation,
+              live(KC_OWNER_SHARED, 1));
+  pool->shared_count++;
+  pool->refs_total++;
+  pool->refs_sum += kc_page_weight(page);
+  return KC_OK;
+}
+
+enum kc_err kc_pool_ref(struct kc_pool *pool, struct kc_page page, bool *was_idle)
+{
+  KC_ASSERT(pool->record != NULL);
+  KC_ASSERT(was_idle != NULL);
+  *was_idle = false;
+  if (!matches_shared(pool, page)) {
+    if (let_pass(pool, page)) return KC_OK;
+    return refuse_live(pool, page, KC_OWNER_SHARED, KC_ERR_TAG_STALE);
+  }
+  const uint32_t refs = kc_page_link_of(&pool->record[page.id]);
+  *was_idle = refs == 0;
+  put_refs(pool, page.id, refs + 1);
+  return KC_OK;
+}
+
+enum kc_err kc_pool_unref(struct kc_pool *pool, struct kc_page page, bool *is_idle)
+{
+  KC_ASSERT(pool->record != NULL);
+  KC_ASSERT(pool->idle_count <= pool->shared_count);
+  if (is_idle != NULL) *is_idle = false;
+  if (!matches_shared(pool, page)) {
+    if (let_pass(pool, page)) return KC_OK;
+    return refuse_live(pool, page, KC_OWNER_SHARED, KC_ERR_DOUBLE_FREE);
+  }
+  const uint32_t refs = kc_page_link_of(&pool->record[page.id]);
+  if (refs == 0) {
+    if (ARMED(pool, SKIP_REFS)) return KC_OK;
+    const enum kc_err code =
+        lacks_references(pool, page) ? KC_ERR_ROLLBACK : KC_ERR_DOUBLE_FREE;
+    return report(pool, code, page.id, page.tag);
+  }
+  if (is_idle != NULL) *is_idle = refs == 1;
+  put_refs(pool, page.id, refs - 1);
+  return KC_OK;
+}
+
+enum kc_err kc_pool_drop(struct kc_pool *pool, struct kc_page page)
+{
+  KC_ASSERT(pool->record != NULL);
+  KC_ASSERT(pool->free_count <= pool->page_count);
+  if (!matches_shared(pool, page)) {
+    if (let_pass(pool, page)) return KC_OK;
+    return refuse_live(pool, page, KC_OWNER_SHARED, KC_ERR_DOUBLE_FREE);
+  }
+  if (kc_page_link_of(&pool->record[page.id]) > 0) {
+    if (!ARMED(pool, SKIP_REFS)) return report(pool, KC_ERR_TAG_OWNER, page.id, page.tag);
+    put_refs(pool, page.id, 0);
+  }
+  if (pool->free_count == pool->page_count) { /* no place: some record lies */
+    return report(pool, KC_ERR_RECORD, page.id, page.tag);
+  }
+  put_free(pool, pool->key, page.id, 1, kc_page_hold(KC_PAGE_FREE, pool->free_count, 0),
+           &pool->stack[pool->free_count]);
+  pool->free_count++;
+  pool->shared_count--;
+  pool->idle_count--;
+  pool->frees++;
+  return KC_OK;
+}
+
+void kc_pool_set_refs(struct kc_pool *pool, uint32_t id, uint32_t refs)
+{
+  KC_ASSERT(id < pool->page_count);
+  KC_ASSERT(kc_page_is_shared(&pool->record[id]) && sealed(pool, id));
+  put_refs(pool, id, refs);
 }
 
 /* ---- quarantine ---- */
 
 enum kc_err kc_pool_quarantine(struct kc_pool *pool, struct kc_page page, uint32_t owner,
-                               struct kc_page *quarantined)
+                               uint32_t index, struct kc_page *quarantined)
 {
-  KC_ASSERT(owner > 0);
+  KC_ASSERT(owner > 0 && owner != KC_OWNER_SHARED);
   KC_ASSERT(quarantined != NULL);
-  if (!trusted(pool, page, live(owner))) {
-    return refuse(pool, page, owner, KC_PAGE_LIVE, KC_ERR_TAG_STALE);
+  if (!trusted(pool, page, live(owner, index))) {
+    return refuse_live(pool, page, owner, KC_ERR_TAG_STALE);
   }
   struct kc_page_record *record = &pool->record[page.id];
   kc_pool_put(record, pool->key, page.id, record->generation + 1,
@@ -405,7 +621,8 @@ enum kc_err kc_pool_release_quarantined(struct kc_pool *pool, struct kc_page qua
   KC_ASSERT(pool->quarantine_count <= pool->page_count);
   if (!trusted(pool, quarantined, hold) ||
       pool->quarantine_count == 0 || pool->free_count >= pool->page_count) {
-    return refuse(pool, quarantined, owner, KC_PAGE_QUARANTINE, KC_ERR_DOUBLE_FREE);
+    return refuse(pool, quarantined,
+                  &(struct wanted){KC_PAGE_QUARANTINE, owner, KC_ERR_DOUBLE_FREE});
   }
   KC_ASSERT(pool->free_count < pool->page_count);
   put_free(pool, pool->key, quarantined.id, 2, /* even still; the pair is stale */
@@ -418,24 +635,40 @@ enum kc_err kc_pool_release_quarantined(struct kc_pool *pool, struct kc_page qua
 
 /* ---- checks ---- */
 
-enum kc_err kc_pool_check(struct kc_pool *pool, struct kc_page page, uint32_t owner)
+enum kc_err kc_pool_check(struct kc_pool *pool, struct kc_page page, uint32_t owner,
+                          uint32_t index)
 {
   KC_ASSERT(owner > 0);
   KC_ASSERT(pool->record != NULL);
-  const uint64_t hold = live(owner);
-  if (KC_UNLIKELY(pool->paranoid) ? trusted(pool, page, hold) : matches(pool, page, hold)) {
-    return KC_OK;
+  if (owner == KC_OWNER_SHARED) {
+    if (is_referenced(pool, page)) return KC_OK;
+  } else {
+    const uint64_t hold = live(owner, index);
+    const bool right =
+        KC_UNLIKELY(pool->paranoid) ? trusted(pool, page, hold) : matches(pool, page, hold);
+    if (right) return KC_OK;
   }
   if (let_pass(pool, page)) return KC_OK;
-  return refuse(pool, page, owner, KC_PAGE_LIVE, KC_ERR_TAG_STALE);
+  return refuse_live(pool, page, owner, KC_ERR_TAG_STALE);
 }
 
-enum kc_err kc_pool_audit(struct kc_pool *pool, struct kc_page page, uint32_t owner)
+enum kc_err kc_pool_audit(struct kc_pool *pool, struct kc_page page, uint32_t owner,
+                          uint32_t index)
 {
   KC_ASSERT(owner > 0);
   KC_ASSERT(pool->record != NULL);
-  if (trusted(pool, page, live(owner)) || let_pass(pool, page)) return KC_OK;
-  return refuse(pool, page, owner, KC_PAGE_LIVE, KC_ERR_TAG_STALE);
+  const bool right = owner == KC_OWNER_SHARED
+                         ? is_referenced(pool, page) && sealed(pool, page.id)
+                         : trusted(pool, page, live(owner, index));
+  if (right || let_pass(pool, page)) return KC_OK;
+  return refuse_live(pool, page, owner, KC_ERR_TAG_STALE);
+}
+
+enum kc_err kc_pool_report(struct kc_pool *pool, enum kc_err code, struct kc_page page)
+{
+  KC_ASSERT(code != KC_OK);
+  KC_ASSERT(pool->record != NULL);
+  return report(pool, code, page.id, page.tag);
 }
 
 /* One record of the walk: KC_OK or what is wrong with it. */
@@ -451,8 +684,7 @@ static enum kc_err scrub_record(const struct kc_pool *pool, uint32_t id)
       if (position >= pool->free_count || pool->stack[position].id != id) return blame(pool, id);
       if (pool->stack[position].tag != kc_tag_of(record->generation)) return blame(pool, id);
       return odd || owner != 0 ? KC_ERR_RECORD : KC_OK;
-    case KC_PAGE_LIVE:
-      return position != 0 || owner == 0 || !odd ? KC_ERR_RECORD : KC_OK;
+    case KC_PAGE_LIVE: return owner == 0 || !odd ? KC_ERR_RECORD : KC_OK;
     case KC_PAGE_QUARANTINE:
       return position != 0 || owner == 0 || odd ? KC_ERR_RECORD : KC_OK;
   }
@@ -468,9 +700,26 @@ static uint32_t stack_tag(const struct kc_pool *pool, uint32_t id)
   return 0;
 }
 
+/* The totals that no single record contradicts: generations, then references. A record that is
+ * older than it should be makes the records' sums smaller, or lets a shared page be unshared. */
+static enum kc_err scrub_sums(const struct kc_pool *pool, const struct shares *found)
+{
+  if (ARMED(pool, SKIP_ROLLBACK)) return KC_OK;
+  const int64_t missing = generations_missing(pool);
+  if (missing != 0) return missing > 0 ? KC_ERR_ROLLBACK : KC_ERR_RECORD;
+  if (found->count == pool->shared_count && found->idle == pool->idle_count &&
+      found->refs == pool->refs_total && found->sum == pool->refs_sum) {
+    return KC_OK;
+  }
+  KC_ASSERT(found->idle <= found->count);
+  return found->count < pool->shared_count || found->refs != pool->refs_total ? KC_ERR_ROLLBACK
+                                                                              : KC_ERR_RECORD;
+}
+
 enum kc_err kc_pool_scrub(struct kc_pool *pool)
 {
   uint32_t count[4] = {0};
+  struct shares shares = {0};
   KC_ASSERT(pool->record != NULL);
   KC_ASSERT(pool->page_count > 0);
   if (pool->free_count > pool->page_count) return report(pool, KC_ERR_RECORD, KC_PAGE_NONE, 0);
@@ -478,6 +727,7 @@ enum kc_err kc_pool_scrub(struct kc_pool *pool)
     const enum kc_err code = scrub_record(pool, id);
     if (KC_UNLIKELY(code != KC_OK)) return report(pool, code, id, stack_tag(pool, id));
     count[kc_page_state_of(&pool->record[id])]++;
+    add_shares(&shares, pool, id);
   }
   /* Each free record sits at a position of its own; this finds stack entries nobody points back at:
    * pages that are listed as free but do not say so. */
@@ -490,9 +740,8 @@ enum kc_err kc_pool_scrub(struct kc_pool *pool)
   if (count[KC_PAGE_QUARANTINE] != pool->quarantine_count) {
     return report(pool, KC_ERR_RECORD, KC_PAGE_NONE, 0);
   }
-  const int64_t missing = ARMED(pool, SKIP_ROLLBACK) ? 0 : generations_missing(pool);
-  if (missing == 0) return KC_OK;
-  return report(pool, missing > 0 ? KC_ERR_ROLLBACK : KC_ERR_RECORD, KC_PAGE_NONE, 0);
+  const enum kc_err code = scrub_sums(pool, &shares);
+  return code == KC_OK ? KC_OK : report(pool, code, KC_PAGE_NONE, 0);
 }
 
 enum kc_err kc_pool_balance(struct kc_pool *pool)
@@ -502,8 +751,9 @@ enum kc_err kc_pool_balance(struct kc_pool *pool)
   if (ARMED(pool, SKIP_BALANCE)) return KC_OK;
   for (uint32_t id = 0; id < pool->page_count; id++) {
     const struct kc_page_record *record = &pool->record[id];
+    const uint32_t position = kc_page_link_of(record); /* or references */
     if (kc_page_state_of(record) == KC_PAGE_QUARANTINE) continue;
-    const uint32_t position = kc_page_link_of(record);
+    if (kc_page_is_shared(record) && position == 0) continue;
     const bool listed = kc_page_state_of(record) == KC_PAGE_FREE && position < pool->free_count &&
                         pool->stack[position].id == id;
     if (!listed) return report(pool, KC_ERR_LEAK, id, 0);

@@ -23,8 +23,24 @@
  *
  *   record[id]            {generation, checksum, hold}   one per page
  *   hold                  owner in bits 0..31, link in bits 32..61, state in bits 62..63
- *   link                  state FREE: position in stack; other states: 0
+ *   link                  FREE: position in stack; LIVE with one owner: index of the page in the
+ *                         owner's row; LIVE and shared: references; QUARANTINE: 0
  *   stack[0..free_count)  pairs of the free pages, last in first out
+ *
+ * Shared pages. A live page either has one owner, who has it at one place of its row, or is shared:
+ * owner KC_OWNER_SHARED, and then any number of rows name it, each with one reference. All of them
+ * hold the same pair; sharing and references leave the generation alone. A shared page without
+ * references is idle: only a prefix cache knows of it, and may drop it. A page that was dropped and
+ * handed on has a new tag, so whoever still names it holds a stale pair.
+ *
+ *        alloc, take            share              unref until 0           drop
+ *   FREE ------------> one owner -----> shared, n > 0 <----------> idle --------> FREE
+ *        <------------                                   ref
+ *            free
+ *
+ * A reference that was lost or doubled changes no tag. refs_total counts the references of all
+ * pages and refs_sum adds up their pairs; the table keeps the same sums over its rows (table.h), so
+ * the two disagree from the first such mistake on. The scrub recounts both from the records.
  *
  * Threads: one pool belongs to one instance; no locking. Everything is O(1) per page unless said
  * otherwise; classifying a fault that looks like a rollback is O(pages).
@@ -66,6 +82,9 @@ struct kc_page_record {
   uint64_t hold;     /* who has the page: kc_page_hold(state, link, owner) */
 };
 
+/* Owner of a page that rows share. */
+#define KC_OWNER_SHARED UINT32_MAX
+
 /* `owner`: 0 = nobody; else what the caller passed, for example slot + 1. One word, because it is
  * compared and stored as one on every operation. */
 static inline uint64_t kc_page_hold(enum kc_page_state state, uint32_t link, uint32_t owner)
@@ -85,6 +104,17 @@ static inline uint32_t kc_page_owner_of(const struct kc_page_record *record)
   return (uint32_t)record->hold;
 }
 
+static inline bool kc_page_is_shared(const struct kc_page_record *record)
+{
+  return kc_page_state_of(record) == KC_PAGE_LIVE && kc_page_owner_of(record) == KC_OWNER_SHARED;
+}
+
+/* What one reference to a page adds to refs_sum: its pair as one number. */
+static inline uint64_t kc_page_weight(struct kc_page page)
+{
+  return (uint64_t)page.tag << 32 | page.id;
+}
+
 /* Page of a report when a fault is certain but no single page can be named. */
 #define KC_PAGE_NONE UINT32_MAX
 
@@ -98,7 +128,8 @@ struct kc_fault_report {
 };
 typedef void (*kc_fault_hook)(void *context, const struct kc_fault_report *report);
 
-/* Called once for every kc_pool_free, kc_pool_quarantine that moved at least one tag of `owner`. */
+/* Called once for every kc_pool_free, kc_pool_quarantine that moved at least one tag of `owner`.
+ * (Not for kc_pool_drop: a page without references is in nobody's row.) */
 typedef void (*kc_move_hook)(void *context, uint32_t owner);
 
 struct kc_pool {
@@ -107,6 +138,10 @@ struct kc_pool {
   uint32_t page_count;
   uint32_t free_count;
   uint32_t quarantine_count;
+  uint32_t shared_count;    /* pages of KC_OWNER_SHARED */
+  uint32_t idle_count;      /* of those, without references */
+  uint64_t refs_total;      /* references to all shared pages */
+  uint64_t refs_sum;        /* of kc_page_weight over the references, mod 2^64 */
   uint32_t armed;           /* fault points thrown by tests; always 0 without KC_FAULTS */
   bool paranoid;            /* verify the checksum on every operation */
   uint64_t key[2];          /* of the checksum, from the run's seed */
@@ -171,17 +206,26 @@ size_t kc_pool_need(uint32_t page_count); /* arena bytes, whatever the count */
 enum kc_err kc_pool_init(struct kc_pool *pool, uint32_t page_count, uint64_t seed,
                          struct kc_arena *arena);
 
-/* Takes `count` pages for `owner` (> 0) and writes their pairs to `out`. All or nothing: false when
- * fewer are free, and nothing changes. Pages come in stack order: out[0] is the former top.
+/* Takes `count` pages for `owner` (neither 0 nor KC_OWNER_SHARED) and writes their pairs to `out`;
+ * they are its pages number `first`, first + 1, ... All or nothing: false when fewer are free, and
+ * nothing changes. Pages come in stack order: out[0] is the former top.
  * A free page whose record contradicts the stack is never handed out: the fault is reported through
  * the hook (KC_ERR_TAG_RANGE, KC_ERR_RECORD, KC_ERR_ROLLBACK), the result is false and nothing but
  * `faults` changes. A caller tells the two apart by `count <= pool->free_count`. */
-bool kc_pool_alloc(struct kc_pool *pool, uint32_t count, uint32_t owner, struct kc_page *out);
+bool kc_pool_alloc(struct kc_pool *pool, uint32_t count, uint32_t owner, uint32_t first,
+                   struct kc_page *out);
+
+/* kc_pool_alloc of one page that the caller chooses: for disciplines with an order of their own.
+ * The page on top of the stack takes its place there. False as kc_pool_alloc; a page that is not
+ * free is reported as KC_ERR_RECORD. */
+bool kc_pool_take(struct kc_pool *pool, uint32_t id, uint32_t owner, uint32_t index,
+                  struct kc_page *out);
 
 /* kc_pool_alloc of one page, in line: a step loop's grant. False when anything is unusual (short,
  * paranoid, a fault): call kc_pool_alloc then, which knows what to do. (`armed` matters in fault
  * builds only, where no detector may be bypassed.) */
-static inline bool kc_pool_try_alloc_one(struct kc_pool *pool, uint32_t owner, struct kc_page *out)
+static inline bool kc_pool_try_alloc_one(struct kc_pool *pool, uint32_t owner, uint32_t index,
+                                         struct kc_page *out)
 {
   const uint32_t position = pool->free_count - 1;
   KC_ASSERT(owner > 0);
@@ -192,59 +236,91 @@ static inline bool kc_pool_try_alloc_one(struct kc_pool *pool, uint32_t owner, s
   const struct kc_page entry = pool->stack[position];
   if (entry.id >= pool->page_count) return false;
   struct kc_page_record *record = &pool->record[entry.id];
-  const uint64_t differs = (record->hold ^ kc_page_hold(KC_PAGE_FREE, position, 0)) |
-                           (kc_tag_of(record->generation) ^ entry.tag);
-  if (differs != 0) return false;
+  if (record->hold != kc_page_hold(KC_PAGE_FREE, position, 0)) return false;
+  if (kc_tag_of(record->generation) != entry.tag) return false;
   pool->free_count = position; /* first, because the next grant waits for it */
   pool->allocations++;
-  kc_pool_put(record, pool->key, entry.id, record->generation + 1,
-              kc_page_hold(KC_PAGE_LIVE, 0, owner));
   kc_page_store(out, entry.id, kc_tag_next(entry.tag));
+  kc_pool_put(record, pool->key, entry.id, record->generation + 1,
+              kc_page_hold(KC_PAGE_LIVE, index, owner));
   return true;
 }
 
 /* kc_pool_alloc of one page, the quick way when possible. */
-static inline bool kc_pool_alloc_one(struct kc_pool *pool, uint32_t owner, struct kc_page *out)
+static inline bool kc_pool_alloc_one(struct kc_pool *pool, uint32_t owner, uint32_t index,
+                                     struct kc_page *out)
 {
-  return kc_pool_try_alloc_one(pool, owner, out) || kc_pool_alloc(pool, 1, owner, out);
+  return kc_pool_try_alloc_one(pool, owner, index, out) ||
+         kc_pool_alloc(pool, 1, owner, index, out);
 }
 
 /* Gives pages back, last first, so that the next allocation of the same count returns them in the
- * same order. Each pair is checked (range, state, tag, owner); the first fault stops, is reported
- * through the hook and returned (KC_ERR_TAG_RANGE, KC_ERR_DOUBLE_FREE, KC_ERR_TAG_STALE,
- * KC_ERR_TAG_OWNER, KC_ERR_RECORD, KC_ERR_ROLLBACK). *freed (may be NULL) is the number given
- * back: entries [count - *freed, count), and the faulty one is the entry before them. */
+ * same order. They are the owner's pages number `first`, first + 1, ... Each pair is checked
+ * (range, state, tag, owner, number; a shared page has another owner); the first fault stops, is
+ * reported through the hook and returned (KC_ERR_TAG_RANGE, KC_ERR_DOUBLE_FREE, KC_ERR_TAG_STALE,
+ * KC_ERR_TAG_OWNER, KC_ERR_RECORD, KC_ERR_ROLLBACK). *freed (may be NULL) is the number given back:
+ * entries [count - *freed, count), and the faulty one is the entry before them. */
 enum kc_err kc_pool_free(struct kc_pool *pool, const struct kc_page *pages, uint32_t count,
-                         uint32_t owner, uint32_t *freed);
+                         uint32_t owner, uint32_t first, uint32_t *freed);
 
-/* Moves a live page of `owner` to quarantine: its tag changes, so tables that name it fault, but it
- * is not handed out until kc_pool_release_quarantined. Errors as kc_pool_free, but a page that is
- * free already is KC_ERR_TAG_STALE. */
+/* The owner's page number `index` becomes a shared page with one reference: the owner's.
+ * KC_ERR_TAG_STALE, KC_ERR_TAG_OWNER, KC_ERR_TAG_RANGE, KC_ERR_RECORD, KC_ERR_ROLLBACK. */
+enum kc_err kc_pool_share(struct kc_pool *pool, struct kc_page page, uint32_t owner,
+                          uint32_t index);
+
+/* One more row names the shared page. *was_idle: it had no reference. Errors as kc_pool_share. */
+enum kc_err kc_pool_ref(struct kc_pool *pool, struct kc_page page, bool *was_idle);
+
+/* One row fewer names it. *is_idle (may be NULL): it has no reference left. KC_ERR_DOUBLE_FREE when
+ * it had none, or is free; else errors as kc_pool_share. */
+enum kc_err kc_pool_unref(struct kc_pool *pool, struct kc_page page, bool *is_idle);
+
+/* An idle page becomes free: its tag moves on, and it is the next one handed out.
+ * KC_ERR_TAG_OWNER when it has references or an owner, KC_ERR_DOUBLE_FREE when it is free; else
+ * errors as kc_pool_share. */
+enum kc_err kc_pool_drop(struct kc_pool *pool, struct kc_page page);
+
+/* Sets the references of shared page `id` to what a count of the rows has found: mends the books
+ * after a fault. The page must be shared and its record sound (assert). */
+void kc_pool_set_refs(struct kc_pool *pool, uint32_t id, uint32_t refs);
+
+/* Reports a fault that somebody else saw in a sound record: the right pair in the wrong place.
+ * Returns `code`. */
+enum kc_err kc_pool_report(struct kc_pool *pool, enum kc_err code, struct kc_page page);
+
+/* Moves a live page of `owner`, its number `index`, to quarantine: its tag changes, so tables that
+ * name it fault, but it is not handed out until kc_pool_release_quarantined. Errors as
+ * kc_pool_free, but a page that is free already is KC_ERR_TAG_STALE. */
 enum kc_err kc_pool_quarantine(struct kc_pool *pool, struct kc_page page, uint32_t owner,
-                               struct kc_page *quarantined);
+                               uint32_t index, struct kc_page *quarantined);
 
 /* The writer has acknowledged: the page becomes free, and its tag changes once more.
  * KC_ERR_DOUBLE_FREE when it is free already, KC_ERR_TAG_OWNER when the pair is that of a live
  * page, KC_ERR_TAG_STALE, KC_ERR_TAG_RANGE, KC_ERR_RECORD, KC_ERR_ROLLBACK. */
 enum kc_err kc_pool_release_quarantined(struct kc_pool *pool, struct kc_page quarantined);
 
-/* Checks one table entry: KC_OK, KC_ERR_TAG_RANGE, KC_ERR_TAG_STALE, KC_ERR_TAG_OWNER;
- * KC_ERR_RECORD when the mismatch comes from a damaged record, and KC_ERR_ROLLBACK when the record
- * is behind the pair by exactly what the sum of generations lacks. This is the check that the
- * engine runs on the device for every entry (there on tags alone). Reports through the hook. */
-enum kc_err kc_pool_check(struct kc_pool *pool, struct kc_page page, uint32_t owner);
+/* Checks one table entry: is this a live page of `owner`, and its number `index`? With owner
+ * KC_OWNER_SHARED: is it shared, with references (`index` is not looked at)? KC_OK,
+ * KC_ERR_TAG_RANGE, KC_ERR_TAG_STALE, KC_ERR_TAG_OWNER; KC_ERR_RECORD when the mismatch comes from
+ * a damaged record, and KC_ERR_ROLLBACK when the record is behind the pair by exactly what the sum
+ * of generations lacks. This is the check that the engine runs on the device for every entry (there
+ * on tags alone). Reports through the hook. */
+enum kc_err kc_pool_check(struct kc_pool *pool, struct kc_page page, uint32_t owner,
+                          uint32_t index);
 
 /* The same, and always verifies the checksum, whatever the mode. */
-enum kc_err kc_pool_audit(struct kc_pool *pool, struct kc_page page, uint32_t owner);
+enum kc_err kc_pool_audit(struct kc_pool *pool, struct kc_page page, uint32_t owner,
+                          uint32_t index);
 
-/* Walks every record and the free stack: checksums, states, links, tags, counts, and the sum of
- * generations. The first fault is reported with its page and returned: KC_ERR_RECORD, or
+/* Walks every record and the free stack: checksums, states, links, tags, counts, references, and
+ * the sum of generations. The first fault is reported with its page and returned: KC_ERR_RECORD, or
  * KC_ERR_ROLLBACK when all checksums hold and a record is older than it should be (with
- * KC_PAGE_NONE if that page is live: kc_table_audit then names it). O(pages). */
+ * KC_PAGE_NONE if that page is live: kc_table_audit then names it, unless it is a shared page that
+ * lacks some of its references, but not all: those are the same for every row). O(pages). */
 enum kc_err kc_pool_scrub(struct kc_pool *pool);
 
-/* End-of-run balance: every page is free (or quarantined). KC_ERR_LEAK names the first that is
- * not. O(pages). */
+/* End-of-run balance: every page is free, quarantined, or shared and idle (its cache answers for
+ * those: kc_prefix_cache_balance). KC_ERR_LEAK names the first that is not. O(pages). */
 enum kc_err kc_pool_balance(struct kc_pool *pool);
 
 #endif

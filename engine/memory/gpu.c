@@ -23,7 +23,7 @@ enum figure_index {
   BOARD_MIB, TOTAL_GIB, FREE_GIB, FREE_TP_GIB, NON_TORCH_GIB, NON_TORCH_TP_GIB,
   MEMORY_GB_S, LINK_GB_S, PCIE_GB_S, NODE_GB_S, LINK_LATENCY_US,
   BF16_TFLOPS, FP8_TFLOPS, INT8_TFLOPS, FP4_TFLOPS,
-  GPUS_PER_NODE, POWER_W,
+  GPUS_PER_NODE, POWER_W, SM_COUNT,
   FIGURES
 };
 
@@ -79,6 +79,7 @@ static const struct kc_option file_options[] = {
   FIGURE("rates.fp4_tflops", FP4_TFLOPS, 0, 1e6, "TFLOP/s", "dense FP4; 0 = not native"),
   FIGURE("board.gpus_per_node", GPUS_PER_NODE, 1, 1024, "GPUs", "in one node"),
   FIGURE("board.power_w", POWER_W, 1, 1e5, "W", "board power limit"),
+  FIGURE("board.sm_count", SM_COUNT, 1, 1e5, "multiprocessors", "tiles of a product run on them"),
   {.key = "prices", .type = KC_OPTION_SUBTREE, .help = "dated prices, the default one first",
    .required = true},
   {.key = "profiles", .type = KC_OPTION_SUBTREE, .help = "how well software uses the board",
@@ -97,28 +98,85 @@ static const struct kc_option price_options[] = {
    .required = true},
 };
 
+#define P(FIELD) .offset = offsetof(struct kc_gpu_profile, FIELD)
+#define P_TEXT(FIELD) P(FIELD), .size = sizeof((struct kc_gpu_profile *)0)->FIELD
+
 static const struct kc_option profile_options[] = {
-  {.key = "name", .type = KC_OPTION_TEXT, .offset = offsetof(struct kc_gpu_profile, name),
-   .size = sizeof((struct kc_gpu_profile *)0)->name, .values = "NAME",
+  {.key = "name", .type = KC_OPTION_TEXT, P_TEXT(name), .values = "NAME",
    .help = "as in `profile:` of a scenario", .required = true},
-  {.key = "bandwidth_efficiency", .type = KC_OPTION_DOUBLE,
-   .offset = offsetof(struct kc_gpu_profile, bandwidth_efficiency), .min = 0.01, .max = 1,
-   .help = "part of the memory bandwidth that is reached", .required = true},
-  {.key = "flops_efficiency", .type = KC_OPTION_DOUBLE,
-   .offset = offsetof(struct kc_gpu_profile, flops_efficiency), .min = 0.01, .max = 1,
-   .help = "part of the dense rate that is reached", .required = true},
-  {.key = "op_latency_us", .type = KC_OPTION_DOUBLE,
-   .offset = offsetof(struct kc_gpu_profile, op_latency_us), .min = 0, .max = 1e6, .unit = "us",
-   .help = "added to every operation", .required = true},
-  {.key = "host_step_us", .type = KC_OPTION_DOUBLE,
-   .offset = offsetof(struct kc_gpu_profile, host_step_us), .min = 0, .max = 1e6, .unit = "us",
-   .help = "added to every step", .required = true},
-  {.key = "host_measured", .type = KC_OPTION_BOOL,
-   .offset = offsetof(struct kc_gpu_profile, host_measured),
+  {.key = "bandwidth_efficiency", .type = KC_OPTION_DOUBLE, P(bandwidth_efficiency), .min = 0.01,
+   .max = 1, .help = "part of the memory bandwidth that is reached", .required = true},
+  {.key = "kv_efficiency", .type = KC_OPTION_DOUBLE, P(kv_efficiency), .min = 0.01, .max = 1,
+   .help = "the same for keys and values; bandwidth_efficiency unless given"},
+  {.key = "flops_efficiency", .type = KC_OPTION_DOUBLE, P(flops_efficiency), .min = 0.001,
+   .max = 1, .help = "part of the dense rate that is reached", .required = true},
+  {.key = "expand_efficiency", .type = KC_OPTION_DOUBLE, P(expand_efficiency), .min = 0, .max = 1,
+   .help = "part of the memory bandwidth at which weight-only formats are expanded to BF16 before "
+   "a prefill product; 0 = products expand as they go"},
+  {.key = "op_latency_us", .type = KC_OPTION_DOUBLE, P(op_latency_us), .min = 0, .max = 1e6,
+   .unit = "us", .help = "added to every operation", .required = true},
+  {.key = "host_step_us", .type = KC_OPTION_DOUBLE, P(host_step_us), .min = 0,
+   .max = 1e6, .unit = "us", .help = "added to every step", .required = true},
+  {.key = "host_sequence_us", .type = KC_OPTION_DOUBLE, P(host_sequence_us), .min = 0, .max = 1e6,
+   .unit = "us", .help = "added for each sequence of a step"},
+  {.key = "prompt_step_us", .type = KC_OPTION_DOUBLE, P(prompt_step_us), .min = 0, .max = 1e7,
+   .unit = "us", .help = "added to every step that computes prompt tokens"},
+  {.key = "spread_share", .type = KC_OPTION_DOUBLE, P(spread_share), .min = 0, .max = 1,
+   .help = "layered kernels: part of the measured cost of unequal contexts that a step pays; 0 = "
+   "all of it"},
+  {.key = "eager_step_us", .type = KC_OPTION_DOUBLE, P(eager_step_us), .min = 0, .max = 1e7,
+   .unit = "us", .help = "least time of the kernels of a step that is no CUDA graph"},
+  {.key = "graph_batch_max", .type = KC_OPTION_DOUBLE, P(graph_batch_max), .min = 0, .max = 1e6,
+   .unit = "sequences", .help = "decode steps up to so many sequences are CUDA graphs"},
+  {.key = "link_efficiency", .type = KC_OPTION_DOUBLE, P(link_efficiency), .min = 0, .max = 1,
+   .help = "part of the link's bandwidth that collectives reach; 0 = as the kernels say"},
+  {.key = "link_latency_us", .type = KC_OPTION_DOUBLE, P(link_latency_us), .min = 0, .max = 1e6,
+   .unit = "us", .help = "of one collective, with link_efficiency"},
+  {.key = "host_measured", .type = KC_OPTION_BOOL, P(host_measured),
    .help = "false: the host term is a placeholder", .required = true},
-  {.key = "source", .type = KC_OPTION_TEXT, .offset = offsetof(struct kc_gpu_profile, source),
-   .size = sizeof((struct kc_gpu_profile *)0)->source, .values = "TEXT",
+  {.key = "calibrated", .type = KC_OPTION_BOOL, P(calibrated), .fallback = "false",
+   .help = "true: fitted to a serving measurement by kvcap calibrate serving"},
+  {.key = "batch_min", .type = KC_OPTION_DOUBLE, P(batch_min), .min = 0, .max = 1e9,
+   .unit = "tokens", .help = "fewest tokens a step in the measurement"},
+  {.key = "batch_max", .type = KC_OPTION_DOUBLE, P(batch_max), .min = 0, .max = 1e9,
+   .unit = "tokens", .help = "most tokens a step in the measurement"},
+  {.key = "context_min", .type = KC_OPTION_DOUBLE, P(context_min), .min = 0, .max = 1e9,
+   .unit = "tokens", .help = "shortest mean context of a step in the measurement"},
+  {.key = "context_max", .type = KC_OPTION_DOUBLE, P(context_max), .min = 0, .max = 1e9,
+   .unit = "tokens", .help = "longest mean context of a step in the measurement"},
+  {.key = "fitted_model", .type = KC_OPTION_TEXT, P_TEXT(fitted_model), .values = "NAME",
+   .help = "model of the measurement; another one is extrapolated"},
+  {.key = "fitted_tensor", .type = KC_OPTION_U32, P(fitted_tensor), .min = 0, .max = 1024,
+   .unit = "GPUs", .help = "tensor degree of the measurement"},
+  {.key = "fitted_kv", .type = KC_OPTION_TEXT, P_TEXT(fitted_kv), .values = "FORMAT",
+   .help = "format of keys and values in the measurement"},
+  {.key = "rows", .type = KC_OPTION_U32, P(rows), .min = 0, .max = 1e9,
+   .help = "rows of the measurement"},
+  {.key = "residual_percent", .type = KC_OPTION_DOUBLE, P(residual_percent), .min = 0, .max = 1e6,
+   .help = "largest difference of a row's rate from the fit"},
+  {.key = "kernels", .type = KC_OPTION_TEXT, P_TEXT(kernels), .values = "PATH", .fallback = "",
+   .help = "measured kernels, beside this file: a profile, or a folder of layered ones"},
+  {.key = "left_out", .type = KC_OPTION_SUBTREE,
+   .help = "the fit with one row kept out, for each row"},
+  {.key = "source", .type = KC_OPTION_TEXT, P_TEXT(source), .values = "TEXT",
    .help = "where the entries come from", .required = true},
+};
+
+#define L(FIELD) .offset = offsetof(struct kc_left_out, FIELD)
+
+static const struct kc_option left_out_options[] = {
+  {.key = "row", .type = KC_OPTION_TEXT, L(row), .size = sizeof((struct kc_left_out *)0)->row,
+   .values = "TEXT", .help = "which row was kept out", .required = true},
+  {.key = "bandwidth_efficiency", .type = KC_OPTION_DOUBLE, L(bandwidth_efficiency), .min = 0.01,
+   .max = 1, .help = "fitted without the row", .required = true},
+  {.key = "kv_efficiency", .type = KC_OPTION_DOUBLE, L(kv_efficiency), .min = 0.01, .max = 1,
+   .help = "fitted without the row", .required = true},
+  {.key = "flops_efficiency", .type = KC_OPTION_DOUBLE, L(flops_efficiency), .min = 0.001, .max = 1,
+   .help = "fitted without the row", .required = true},
+  {.key = "expand_efficiency", .type = KC_OPTION_DOUBLE, L(expand_efficiency), .min = 0, .max = 1,
+   .help = "fitted without the row"},
+  {.key = "host_step_us", .type = KC_OPTION_DOUBLE, L(host_step_us), .min = 0, .max = 1e6,
+   .unit = "us", .help = "fitted without the row", .required = true},
 };
 
 #define ROWS(TABLE) (sizeof(TABLE) / sizeof((TABLE)[0]))
@@ -158,6 +216,7 @@ static void fill_rates(struct kc_gpu *gpu, const struct figure *figure)
   gpu->flops[KC_MATH_FP4] = figure[FP4_TFLOPS].value * 1e12;
   gpu->gpus_per_node = (uint32_t)figure[GPUS_PER_NODE].value;
   gpu->power_w = figure[POWER_W].value;
+  gpu->sm_count = figure[SM_COUNT].value;
 }
 
 /* Each view of the memory is a part of the one before it. */
@@ -238,6 +297,24 @@ static void read_prices(struct kc_gpu *gpu, const struct kc_document *document,
   }
 }
 
+static void read_left_out(struct kc_gpu_profile *profile, const struct kc_node *item,
+                          const char *path, struct kc_diag_list *problems)
+{
+  KC_ASSERT(item->kind == KC_NODE_MAP);
+  KC_ASSERT(profile->left_out_count == 0);
+  const struct kc_node *list = kc_node_get(item, "left_out");
+  if (!expect_list(list, "profiles.left_out", path, problems)) return;
+  for (const struct kc_node *row = list->child; row != NULL; row = row->next) {
+    if (!expect_item(row, "profiles.left_out", profile->left_out_count, KC_LEFT_OUT_MAX, path,
+                     problems)) {
+      return;
+    }
+    struct kc_left_out *fit = &profile->left_out[profile->left_out_count++];
+    kc_options_read_map(left_out_options, ROWS(left_out_options), fit, row, path,
+                        "profiles.left_out.", problems);
+  }
+}
+
 static void read_profiles(struct kc_gpu *gpu, const struct kc_document *document,
                           struct kc_diag_list *problems)
 {
@@ -251,6 +328,12 @@ static void read_profiles(struct kc_gpu *gpu, const struct kc_document *document
     struct kc_gpu_profile *profile = &gpu->profile[gpu->profile_count];
     kc_options_read_map(profile_options, ROWS(profile_options), profile, item, document->path,
                         "profiles.", problems);
+    if (profile->kv_efficiency == 0) profile->kv_efficiency = profile->bandwidth_efficiency;
+    read_left_out(profile, item, document->path, problems);
+    if (profile->left_out_count > profile->rows) {
+      kc_diag_list_add(problems, KC_ERR_INPUT, document->path, item->line, item->column,
+                       "profiles.left_out has more rows than profiles.rows says were measured");
+    }
     if (kc_gpu_profile_find(gpu, profile->name) != NULL) {
       kc_diag_list_add(problems, KC_ERR_INPUT, document->path, item->line, item->column,
                        "profile \"%s\" is there twice; names must differ", profile->name);
@@ -308,4 +391,39 @@ const struct kc_gpu_profile *kc_gpu_profile_find(const struct kc_gpu *gpu, const
     if (strcmp(gpu->profile[i].name, name) == 0) return &gpu->profile[i];
   }
   return NULL;
+}
+
+static void use_left_out(struct kc_gpu_profile *profile, const struct kc_left_out *fit)
+{
+  KC_ASSERT(profile->rows > 0);
+  profile->bandwidth_efficiency = fit->bandwidth_efficiency;
+  profile->kv_efficiency = fit->kv_efficiency;
+  profile->flops_efficiency = fit->flops_efficiency;
+  profile->expand_efficiency = fit->expand_efficiency;
+  profile->host_step_us = fit->host_step_us;
+  profile->left_out_count = 0;
+  profile->rows--;
+}
+
+bool kc_gpu_profile_variant(const struct kc_gpu *gpu, const char *name,
+                            struct kc_gpu_profile *out)
+{
+  static const char without[] = " without ";
+  char whole[KC_PROFILE_NAME_BYTES];
+  KC_ASSERT(out != NULL && strlen(name) < sizeof out->name);
+  const char *cut = strstr(name, without);
+  const size_t length = cut != NULL ? (size_t)(cut - name) : strlen(name);
+  memcpy(whole, name, length);
+  whole[length] = '\0';
+  const struct kc_gpu_profile *profile = kc_gpu_profile_find(gpu, whole);
+  if (profile == NULL) return false;
+  *out = *profile;
+  if (cut == NULL) return true;
+  memcpy(out->name, name, strlen(name) + 1);
+  for (uint32_t i = 0; i < profile->left_out_count; i++) {
+    if (strcmp(profile->left_out[i].row, cut + strlen(without)) != 0) continue;
+    use_left_out(out, &profile->left_out[i]);
+    return true;
+  }
+  return false;
 }

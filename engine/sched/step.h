@@ -12,11 +12,30 @@
  * Contexts. A decoding slot with c tokens of KV computed before step s writes token c in step s and
  * attends to c + 1 tokens: its context in step s is c + 1. A chunk of n tokens that starts at
  * `start` attends to start + 1, ..., start + n tokens.
+ *
+ * Decode clock. Some servers compute prompts in steps of their own, in which the decodes stand
+ * still (`decoding` is false). `tick` counts the steps with decoding; a decode makes one token a
+ * tick. A decode that is left out of a tick although the others make a token is named in `pause`.
+ *
+ * Ghosts. With overlapped scheduling a step is formed before the results of the one before it are
+ * known, so a slot whose request has just ended may decode once more: it counts in the aggregates,
+ * and its token is thrown away. It leaves with the delta of the step after. `ghost` names those
+ * slots, also the ones that only hold their pages: requests may end by being given up, which an
+ * executor does not hear of otherwise.
+ *
+ * Shared pages. A row begins with pages that the prefix cache knows: table->shared[slot] of them.
+ * When that number grows, the entries that it newly covers may name other pages than they did when
+ * they were granted, pages with the same content: whoever keeps a copy of the rows copies those
+ * again. With vllm-0.19 a prompt's pages are findable in the very step that computes them, so a
+ * join of the same step may read what another slot's chunk writes; and where a chunk was taken
+ * back, nobody has written them yet.
  */
 #ifndef KC_ENGINE_SCHED_STEP_H
 #define KC_ENGINE_SCHED_STEP_H
 
 #include "engine/base/vtime.h"
+
+struct kc_key_run; /* engine/kv/content.h */
 
 enum { KC_CAPS_MAX = 4 };
 
@@ -26,6 +45,12 @@ struct kc_request {
   uint32_t input_tokens;  /* >= 1 */
   uint32_t output_tokens; /* true length, >= 1: for the executor alone */
   uint32_t max_tokens;    /* limit that the client set, >= 1 */
+  int32_t priority;       /* for policies that look at it: lower is sooner */
+  uint32_t tenant;        /* for results; sharing is decided by the keys alone */
+  uint32_t class_index;   /* class of service, for results */
+  uint32_t run_count;     /* 0: contents unknown, legal without prefix cache only */
+  const struct kc_key_run *run; /* keys of floor((input_tokens + output_tokens) / page_size) pages;
+                             borrowed, outlives the run */
 };
 
 /* Tokens that a request will produce: true length, cut by max_tokens and max_model_len
@@ -44,6 +69,7 @@ struct kc_join {
   uint32_t request;    /* index in the request table */
   uint32_t known;      /* tokens whose KV must exist before the next one: prompt + outputs */
   uint32_t outputs;    /* outputs produced before (> 0 after a preemption) */
+  uint32_t cached;     /* tokens at the beginning whose KV was found in the prefix cache */
   bool kv_in_place;    /* decode role: all but the last known token already have KV */
 };
 
@@ -62,9 +88,15 @@ struct kc_chunk {
   bool last;      /* completes the known tokens: the step yields a token for this slot */
 };
 
+/* A slot whose request has ended. */
+struct kc_ghost {
+  uint32_t slot;
+  bool decodes; /* it decodes in this step; else it only holds its pages */
+};
+
 /* Integers that decide a step's duration. Sums are over the batch of this step. */
 struct kc_aggregates {
-  uint32_t decodes;            /* slots that decode one token */
+  uint32_t decodes;            /* slots that decode one token, ghosts included */
   uint32_t chunks;             /* prefill chunks */
   uint32_t logits;             /* sequences that yield a token: decodes + chunks with `last` */
   uint64_t prefill_tokens;     /* sum of chunk counts */
@@ -78,21 +110,32 @@ struct kc_aggregates {
   uint64_t table_entries;      /* block-table entries of the batch, for the integrity check */
 };
 
+struct kc_table; /* engine/kv/table.h */
+struct kc_pool;  /* engine/kv/pool.h */
+
 /* Arrays belong to the batch and are valid until the next step is formed. */
 struct kc_step {
   uint64_t index;      /* 0, 1, 2, ... of this instance */
+  uint64_t tick;       /* steps with decoding before this one; = index when all are */
   kc_ps start_ps;
+  bool decoding;       /* the decodes of the batch make a token each, but for the paused ones */
   bool composition_changed; /* decodes joined or left since the last step, or chunks in either */
-  uint32_t join_count, leave_count, grant_count, chunk_count;
+  uint32_t join_count, leave_count, grant_count, chunk_count, pause_count, ghost_count;
   const struct kc_join *join;
   const uint32_t *leave;   /* slots freed since the last step, in order; applied before joins */
-  const struct kc_grant *grant;
+  const struct kc_grant *grant; /* also the pages that a request found in the prefix cache */
   const struct kc_chunk *chunk;
+  const uint32_t *pause;   /* decodes that stand still in this tick */
+  const struct kc_ghost *ghost; /* in the order in which they ended */
   struct kc_aggregates sum;
+  /* For executors that compute: the rows that grants name, to be copied when granted, and the pool
+   * whose tags a check compares with. Constant for the life of an instance. */
+  const struct kc_table *table;
+  const struct kc_pool *pool;
 };
 
-/* A slot whose row names a page that is not its own. Executors check rows before they compute, so a
- * slot named here is not in `finish`, and is no prompt that completes with this step. */
+/* A slot whose row names a page that is not its own. No token of this step leaves for it: it is not
+ * in `finish`, and a prompt that the step would have completed yields nothing. */
 struct kc_violation {
   uint32_t slot;
   uint32_t page;
@@ -101,7 +144,7 @@ struct kc_violation {
 
 struct kc_step_result {
   kc_ps duration_ps;         /* > 0 */
-  uint32_t finish_count;     /* slots whose request is complete with this step's token */
+  uint32_t finish_count;     /* slots whose request is complete with this step's token; no ghosts */
   const uint32_t *finish;    /* executor's memory, valid until its next call; ascending order of
                                 the slots' join */
   uint32_t violation_count;

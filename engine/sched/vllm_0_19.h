@@ -1,4 +1,4 @@
-/* The scheduler of vLLM 0.19 (V1), without prefix caching. See vllm_0_19.c. */
+/* The scheduler of vLLM 0.19 (V1). See vllm_0_19.c. */
 #ifndef KC_ENGINE_SCHED_VLLM_0_19_H
 #define KC_ENGINE_SCHED_VLLM_0_19_H
 

@@ -28,6 +28,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum kc_weight_format {
   KC_WEIGHT_DEFAULT, /* what the checkpoint's config says */
   KC_WEIGHT_NONE,
@@ -76,5 +80,9 @@ bool kc_kv_format_parse(const char *name, enum kc_kv_format *out);
 /* Comma-separated list of all names, for messages. */
 const char *kc_weight_format_names(void);
 const char *kc_kv_format_names(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -103,6 +103,6 @@ SELECT series, run.id AS run, run.name AS name, model, gpu, version, result_sha2
        e2e_p90_ps / 1e9 AS e2e_p90_ms, e2e_p95_ps / 1e9 AS e2e_p95_ms,
        e2e_p99_ps / 1e9 AS e2e_p99_ms,
        makespan_ps / 1e12 AS makespan_s, max_running, max_waiting, preemptions,
-       kv_peak_tokens, pages * page_size AS kv_tokens, oom_ps / 1e12 AS oom_s
+       kv_peak_tokens, pages * page_size AS kv_tokens, oom_ps / 1e12 AS oom_s, trust, trust_basis
 FROM chosen JOIN run ON run.id = chosen.run_id
 ORDER BY series;

@@ -35,8 +35,12 @@
 /* Each returns the exit status of the program. argv[0] is the command's name. */
 int kc_cmd_fit(int argc, char **argv);
 int kc_cmd_run(int argc, char **argv);
+int kc_cmd_engine(int argc, char **argv);
 int kc_cmd_trace(int argc, char **argv);
 int kc_cmd_report(int argc, char **argv);
+int kc_cmd_verify(int argc, char **argv);
+int kc_cmd_calibrate(int argc, char **argv);
+int kc_cmd_compare(int argc, char **argv);
 int kc_cmd_db(int argc, char **argv);
 int kc_cmd_version(int argc, char **argv);
 

@@ -151,14 +151,15 @@ static json_t *problems_json(const struct kc_diag_list *problems)
 
 /* `totals`: runs and request rows. */
 static int print_verdict(const struct kc_diag_list *problems, const uint64_t totals[2],
-                         const char *path, const struct db_arguments *arguments)
+                         int64_t older, const char *path, const struct db_arguments *arguments)
 {
   KC_ASSERT(problems != NULL);
   if (arguments->json) {
     const int status = print_document(
-        json_pack("{s:i, s:b, s:I, s:I, s:I, s:o}", "schema", DB_SCHEMA, "ok",
+        json_pack("{s:i, s:b, s:I, s:I, s:I, s:I, s:o}", "schema", DB_SCHEMA, "ok",
                   problems->count == 0, "runs", (json_int_t)totals[0], "request_rows",
-                  (json_int_t)totals[1], "problem_count", (json_int_t)problems->count, "problems",
+                  (json_int_t)totals[1], "older_runs", (json_int_t)older, "problem_count",
+                  (json_int_t)problems->count, "problems",
                   problems_json(problems)));
     if (status != 0) return status;
   }
@@ -166,6 +167,10 @@ static int print_verdict(const struct kc_diag_list *problems, const uint64_t tot
   if (!arguments->json) {
     printf("%s: intact: %llu run%s, %llu request rows\n", path, (unsigned long long)totals[0],
            totals[0] == 1 ? "" : "s", (unsigned long long)totals[1]);
+    if (older > 0) {
+      printf("%lld of the runs were stored by an older program; their hashes and documents were "
+             "not recomputed\n", (long long)older);
+    }
   }
   return 0;
 }
@@ -175,11 +180,12 @@ static int verify(struct kc_store *store, const char *path, const struct db_argu
   struct kc_diag diag;
   struct kc_diag_list problems;
   uint64_t totals[2] = {0, 0};
-  if (kc_store_verify(store, &problems) == KC_OK &&
+  int64_t older = 0;
+  if (kc_store_verify(store, &older, &problems) == KC_OK &&
       kc_store_each_run(store, count_run, totals, &diag) != KC_OK) {
     return kc_cli_fail(&diag);
   }
-  return print_verdict(&problems, totals, path, arguments);
+  return print_verdict(&problems, totals, older, path, arguments);
 }
 
 int kc_cmd_db(int argc, char **argv)

@@ -22,6 +22,8 @@ struct arguments {
   char database[KC_DIAG_PATH_BYTES];
   bool database_given;
   int rows;
+  uint32_t replicates;
+  bool intervals_given;
   bool json;
   bool show;
 };
@@ -44,6 +46,10 @@ static const struct kc_option options[] = {
      .help = "Store the run in this database; without this option nothing is written."},
     {.key = "rows", .type = KC_OPTION_CHOICE, .offset = FIELD(rows), .values = "all|sampled|none",
      .fallback = "all", .help = "Which requests the database keeps one by one."},
+    {.key = "intervals", .type = KC_OPTION_U32, .offset = FIELD(replicates),
+     .set_offset = FIELD(intervals_given), .min = 2, .max = KC_INTERVALS_MAX, .unit = "replicates",
+     .help = "Run again so often, with other seeds and step times as wrong as the profile admits, "
+             "and print where the figures lie."},
     {.key = "json", .type = KC_OPTION_FLAG, .offset = FIELD(json),
      .help = "Print one JSON document instead of the summary."},
     {.key = "show", .type = KC_OPTION_FLAG, .offset = FIELD(show),
@@ -170,6 +176,7 @@ static void fill_header(struct kc_run_header *header, const struct kc_run *run, 
       .version = KVCAP_VERSION,
       .seed = scenario->seed,
       .rows = (enum kc_request_rows)a->rows,
+      .prefix_cache = run->prefix_cache,
       .page_size = scenario->pool[0].sched.page_size,
       .pages = run->pages,
       .kv_token_bytes = fit->kv_token_bytes,
@@ -213,16 +220,23 @@ struct stored {
 };
 
 /* Stores the very document that is printed. */
-static void store_result(struct kc_store *store, const struct kc_run *run, double host_seconds,
+static void store_result(struct kc_store *store, const struct kc_run *run,
+                         const struct kc_intervals *intervals, double host_seconds,
                          struct stored *stored)
 {
   struct kc_host_facts host;
   struct utsname machine;
   char started[32];
-  json_t *root = kc_run_json(run);
+  json_t *root = kc_run_json(run, intervals);
   char *text = root != NULL ? kc_cli_json_text(root) : NULL;
+  const struct kc_cost_trust trust = kc_run_trust(run);
   fill_host(&host, started, &machine, host_seconds, run->result.summary.steps);
-  if (text == NULL) {
+  stored->err = kc_store_run_trust(store, kc_cost_level_name(trust.level),
+                                   kc_cost_basis_name(trust.basis), trust.outside_ps,
+                                   &stored->diag);
+  if (stored->err != KC_OK) {
+    kc_store_run_abort(store);
+  } else if (text == NULL) {
     kc_store_run_abort(store);
     stored->err = kc_fail(&stored->diag, KC_ERR_MEMORY, "no memory for the summary document");
   } else {
@@ -236,8 +250,8 @@ static void store_result(struct kc_store *store, const struct kc_run *run, doubl
 /* Runs with the store as recorder. What is returned concerns the run: a finished one that could not
  * be stored is still worth printing, so that failure goes to `stored`. */
 static enum kc_err execute_stored(struct kc_run *run, const struct arguments *a,
-                                  const char *scenario_text, struct stored *stored,
-                                  struct kc_diag *diag)
+                                  const struct kc_intervals *intervals, const char *scenario_text,
+                                  struct stored *stored, struct kc_diag *diag)
 {
   struct kc_store *store = NULL;
   struct kc_run_header header;
@@ -246,27 +260,32 @@ static enum kc_err execute_stored(struct kc_run *run, const struct arguments *a,
   KC_TRY(kc_store_open(&store, a->database, diag));
   run_name(run, a, name, sizeof name);
   fill_header(&header, run, name, scenario_text, a);
+  const char *classes[KC_CLASSES_MAX];
+  for (uint32_t i = 0; i < run->scenario->workload.clients.class_count; i++) {
+    classes[i] = run->scenario->workload.clients.class[i].name;
+  }
+  header.class_name = classes;
   enum kc_err err = kc_store_run_begin(store, &header, diag);
   if (err == KC_OK) {
     run->replay.recorder = kc_store_recorder(store);
     clock_gettime(CLOCK_MONOTONIC, &start);
     err = kc_run_execute(run, diag);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    if (err == KC_OK) store_result(store, run, seconds_between(start, end), stored);
+    if (err == KC_OK) store_result(store, run, intervals, seconds_between(start, end), stored);
   }
   kc_store_close(store);
   return err;
 }
 
-static enum kc_err execute(struct kc_run *run, const struct arguments *a, struct stored *stored,
+static enum kc_err execute(struct kc_run *run, const struct arguments *a,
+                           const struct kc_intervals *intervals, struct stored *stored,
                            struct kc_diag *diag)
 {
   run->replay.interrupted = stop_wanted;
-  catch_signals();
   if (!a->database_given) return kc_run_execute(run, diag);
   char *text = kc_scenario_resolved(run->scenario);
   if (text == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the resolved scenario");
-  const enum kc_err err = execute_stored(run, a, text, stored, diag);
+  const enum kc_err err = execute_stored(run, a, intervals, text, stored, diag);
   free(text);
   return err;
 }
@@ -283,12 +302,13 @@ static int tell_stored(const struct stored *stored, const struct arguments *a)
   return 0;
 }
 
-static int print(const struct kc_run *run, const struct arguments *a)
+static int print(const struct kc_run *run, const struct arguments *a,
+                 const struct kc_intervals *intervals)
 {
   char name[256];
   run_name(run, a, name, sizeof name);
-  if (!a->json) return kc_run_print(run, name);
-  json_t *root = kc_run_json(run);
+  if (!a->json) return kc_run_print(run, name, intervals);
+  json_t *root = kc_run_json(run, intervals);
   const int status = kc_cli_print_json(root);
   json_decref(root);
   return status;
@@ -303,9 +323,15 @@ static int run_scenario(const struct kc_scenario *scenario, const struct argumen
     kc_fail(&diag, KC_ERR_MEMORY, "no memory for the run");
     return kc_cli_fail(&diag);
   }
+  struct kc_intervals computed;
+  const struct kc_intervals *intervals = a->intervals_given ? &computed : NULL;
+  catch_signals();
   enum kc_err err = kc_run_prepare(run, scenario, &diag);
-  if (err == KC_OK) err = execute(run, a, &stored, &diag);
-  int status = err == KC_OK ? print(run, a) : kc_cli_fail(&diag);
+  if (err == KC_OK && intervals != NULL) {
+    err = kc_intervals_compute(&computed, scenario, a->replicates, stop_wanted, &diag);
+  }
+  if (err == KC_OK) err = execute(run, a, intervals, &stored, &diag);
+  int status = err == KC_OK ? print(run, a, intervals) : kc_cli_fail(&diag);
   if (err == KC_OK && a->database_given) {
     const int stored_status = tell_stored(&stored, a);
     if (status == 0) status = stored_status;

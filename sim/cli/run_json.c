@@ -1,9 +1,9 @@
-/* The JSON document of `kvcap run`: schema 1. Times in milliseconds, exact to a picosecond; null
+/* The JSON document of `kvcap run`: schema 2. Times in milliseconds, exact to a picosecond; null
  * where a figure does not exist (no request, no price) or is not known. */
 #include "sim/cli/cli.h"
 #include "sim/cli/run_output.h"
 
-enum { RUN_SCHEMA = 1 };
+enum { RUN_SCHEMA = 2 };
 
 static json_t *milliseconds(kc_ps ps)
 {
@@ -15,7 +15,7 @@ static json_t *count(uint64_t value)
   return json_integer((json_int_t)value);
 }
 
-static json_t *statistic(const struct kc_statistic *s)
+json_t *kc_run_statistic_json(const struct kc_statistic *s, const char *trust)
 {
   json_t *object = json_object();
   const struct {
@@ -24,6 +24,7 @@ static json_t *statistic(const struct kc_statistic *s)
   } rows[] = {{"mean", s->mean_ps}, {"p50", s->p50_ps}, {"p90", s->p90_ps}, {"p95", s->p95_ps},
               {"p99", s->p99_ps},   {"min", s->min_ps}, {"max", s->max_ps}};
   json_object_set_new(object, "count", count(s->count));
+  json_object_set_new(object, "trust", json_string(trust));
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     json_object_set_new(object, rows[i].name,
                         s->count > 0 ? milliseconds(rows[i].value) : json_null());
@@ -57,12 +58,12 @@ static void add_requests(json_t *root, const struct kc_summary *s)
   json_object_set_new(root, "output_clipped_requests", count(s->tokens_clipped_requests));
 }
 
-static void add_latencies(json_t *root, const struct kc_summary *s)
+static void add_latencies(json_t *root, const struct kc_summary *s, const char *trust)
 {
-  json_object_set_new(root, "ttft_ms", statistic(&s->ttft));
-  json_object_set_new(root, "tpot_ms", statistic(&s->tpot));
-  json_object_set_new(root, "itl_ms", statistic(&s->itl));
-  json_object_set_new(root, "e2e_ms", statistic(&s->e2e));
+  json_object_set_new(root, "ttft_ms", kc_run_statistic_json(&s->ttft, trust));
+  json_object_set_new(root, "tpot_ms", kc_run_statistic_json(&s->tpot, trust));
+  json_object_set_new(root, "itl_ms", kc_run_statistic_json(&s->itl, trust));
+  json_object_set_new(root, "e2e_ms", kc_run_statistic_json(&s->e2e, trust));
 }
 
 static void add_load(json_t *root, const struct kc_run *run)
@@ -79,9 +80,45 @@ static void add_load(json_t *root, const struct kc_run *run)
   json_object_set_new(root, "max_waiting", count(s->max_waiting));
   json_object_set_new(root, "kv_peak_tokens", count(s->kv_peak_tokens));
   json_object_set_new(root, "kv_peak_pages", count(s->kv_peak_pages));
-  /* No prefix cache in the policy yet: unknown, which is not 0. What the trace would allow is in
-   * trace.infinite_cache. */
-  json_object_set_new(root, "cache_hit_token_ratio", json_null());
+}
+
+static json_t *names_of(const struct kc_run *run, bool minor)
+{
+  json_t *array = json_array();
+  char names[KC_TRUST_NAMES_MAX][24];
+  const uint32_t families = kc_run_missing(run, minor, names);
+  for (uint32_t i = 0; i < families; i++) json_array_append_new(array, json_string(names[i]));
+  return array;
+}
+
+/* What the figures are worth: times by where their step model was fitted, memory by rule. */
+static json_t *trust_of(const struct kc_run *run)
+{
+  const struct kc_cost_trust trust = kc_run_trust(run);
+  json_t *object = json_object();
+  json_object_set_new(object, "times", json_string(kc_cost_level_name(trust.level)));
+  json_object_set_new(object, "memory", json_string("derived"));
+  json_object_set_new(object, "basis", json_string(kc_cost_basis_name(trust.basis)));
+  json_object_set_new(object, "steps_outside", count(trust.steps_outside));
+  json_object_set_new(object, "outside_s", json_real((double)trust.outside_ps / 1e12));
+  json_object_set_new(object, "not_measured", names_of(run, false));
+  json_object_set_new(object, "not_measured_minor", names_of(run, true));
+  return object;
+}
+
+/* How near an open-loop run came to what its instance can do; 1 = at the limit. */
+static json_t *utilisation(const struct kc_run *run)
+{
+  const struct kc_run_load load = kc_run_load_of(run);
+  if (!load.known) return json_null();
+  json_t *object = json_object();
+  json_object_set_new(object, "rate", json_real(load.rate));
+  json_object_set_new(object, "most_requests_per_s", json_real(load.served_s));
+  json_object_set_new(object, "kv_peak", json_real(load.kv));
+  json_object_set_new(object, "batch_peak", json_real(load.batch));
+  json_object_set_new(object, "nearest", json_string(load.nearest));
+  json_object_set_new(object, "headroom", json_real(load.headroom));
+  return object;
 }
 
 static json_t *oom(const struct kc_run *run)
@@ -214,25 +251,51 @@ static void add_identity(json_t *root, const struct kc_run *run)
   json_object_set_new(root, "model", json_string(scenario->model.name));
   json_object_set_new(root, "gpu", json_string(pool->gpu.name));
   json_object_set_new(root, "policy", json_string(pool->policy->name));
-  json_object_set_new(root, "profile", json_string(pool->profile->name));
-  json_object_set_new(root, "host_term_measured", json_boolean(pool->profile->host_measured));
+  json_object_set_new(root, "profile", json_string(pool->profile.name));
+  json_object_set_new(root, "host_term_measured", json_boolean(pool->profile.host_measured));
   json_object_set_new(root, "kv_format", json_string(kc_kv_format_name(pool->precision.k_format)));
   json_object_set_new(root, "seed", count(scenario->seed));
   json_object_set_new(root, "trace", trace(run));
   json_object_set_new(root, "result_sha256", json_string(run->result.summary.result_sha256));
 }
 
-json_t *kc_run_json(const struct kc_run *run)
+/* What replicates gave, 5 %, 50 % and 95 % of them; null without --intervals. */
+static json_t *intervals_of(const struct kc_intervals *intervals)
+{
+  if (intervals == NULL) return json_null();
+  json_t *object = json_object(), *figures = json_object();
+  for (int f = 0; f < KC_INTERVAL_FIGURES; f++) {
+    const struct kc_interval *i = &intervals->figure[f];
+    json_t *figure = json_object();
+    json_object_set_new(figure, "count", count(i->count));
+    json_object_set_new(figure, "p5", i->count > 0 ? json_real(i->low) : json_null());
+    json_object_set_new(figure, "p50", i->count > 0 ? json_real(i->median) : json_null());
+    json_object_set_new(figure, "p95", i->count > 0 ? json_real(i->high) : json_null());
+    json_object_set_new(figures, kc_interval_name((enum kc_interval_figure)f), figure);
+  }
+  json_object_set_new(object, "figures", figures);
+  json_object_set_new(object, "replicates", count(intervals->replicates));
+  json_object_set_new(object, "time_deviation_percent", json_real(intervals->time_percent));
+  json_object_set_new(object, "host_unknown", json_boolean(intervals->host_unknown));
+  json_object_set_new(object, "seed_matters", json_boolean(intervals->seed_matters));
+  return object;
+}
+
+json_t *kc_run_json(const struct kc_run *run, const struct kc_intervals *intervals)
 {
   json_t *root = json_object();
   double usd;
   if (root == NULL) return NULL;
   add_identity(root, run);
   add_requests(root, &run->result.summary);
-  add_latencies(root, &run->result.summary);
+  add_latencies(root, &run->result.summary, kc_cost_level_name(kc_run_trust(run).level));
   add_load(root, run);
+  kc_run_groups_json(root, run);
   add_memory(root, run);
   json_object_set_new(root, "oom", oom(run));
+  json_object_set_new(root, "trust", trust_of(run));
+  json_object_set_new(root, "utilisation", utilisation(run));
+  json_object_set_new(root, "intervals", intervals_of(intervals));
   json_object_set_new(root, "cost_usd_per_mtok",
                       kc_run_cost(run, &usd) ? json_real(usd) : json_null());
   return root;

@@ -7,7 +7,7 @@
 #include "sim/cli/run_output.h"
 
 /* 1234567 -> "1,234,567". `out` needs 32 bytes. */
-static const char *grouped(uint64_t value, char out[32])
+const char *kc_run_grouped(uint64_t value, char out[32])
 {
   char digits[24];
   const int length = snprintf(digits, sizeof digits, "%" PRIu64, value);
@@ -36,7 +36,61 @@ static void print_statistic(const char *name, const struct kc_statistic *s, cons
   }
   const kc_ps values[] = {s->mean_ps, s->p50_ps, s->p90_ps, s->p95_ps, s->p99_ps, s->max_ps};
   for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) print_ms(values[i], 2);
-  printf("   %s %s\n", grouped(s->count, count), of);
+  printf("   %s %s\n", kc_run_grouped(s->count, count), of);
+}
+
+static const char *trust_word(const struct kc_run *run)
+{
+  return kc_cost_level_name(kc_run_trust(run).level);
+}
+
+/* What was not measured, of a profile of kernels. */
+static void print_missing(const struct kc_run *run, bool minor)
+{
+  char names[KC_TRUST_NAMES_MAX][24];
+  const uint32_t count = kc_run_missing(run, minor, names);
+  if (count == 0) return;
+  printf("            not measured where this run needs it%s:",
+         minor ? ", under a tenth of a step" : "");
+  for (uint32_t i = 0; i < count; i++) printf("%s %s", i == 0 ? "" : ",", names[i]);
+  printf("\n");
+}
+
+/* What the fit was made on, where that is not what runs here. */
+static void print_foreign(const struct kc_run *run)
+{
+  const struct kc_gpu_profile *profile = &run->scenario->pool[0].profile;
+  if (run->kernels != NULL) {
+    printf("            measured on %s\n", kc_profile_gpu(run->kernels));
+    return;
+  }
+  printf("            fitted on %s at tensor degree %u with %s KV\n", profile->fitted_model,
+         profile->fitted_tensor, profile->fitted_kv);
+}
+
+/* What the times rest on and what they are worth. */
+static void print_basis(const struct kc_run *run)
+{
+  const struct kc_pool_spec *pool = &run->scenario->pool[0];
+  const struct kc_gpu_profile *profile = &pool->profile;
+  const struct kc_cost_trust trust = kc_run_trust(run);
+  printf("  step time profile %s of %s: ", profile->name, pool->gpu.name);
+  if (trust.basis == KC_BASIS_DATASHEET) {
+    printf("datasheet, nothing measured");
+  } else if (trust.basis == KC_BASIS_KERNELS) {
+    printf("calibrated on measured kernels");
+  } else {
+    printf("calibrated on %u rows of a serving measurement, each within %.2g %%", profile->rows,
+           profile->residual_percent);
+  }
+  printf("%s\n", profile->host_measured ? "" : "; host term not measured");
+  if (trust.level == KC_LEVEL_EXTRAPOLATED) {
+    printf("            EXTRAPOLATED: %.1f %% of the step time lies outside what was measured\n",
+           trust.time_ps > 0 ? 100.0 * (double)trust.outside_ps / (double)trust.time_ps : 0.0);
+    if (run->cost.foreign) print_foreign(run);
+  }
+  print_missing(run, false);
+  print_missing(run, true);
 }
 
 static void print_question(const struct kc_run *run, const char *name)
@@ -51,8 +105,7 @@ static void print_question(const struct kc_run *run, const char *name)
   if (p->v_format != p->k_format) printf(" / %s", kc_kv_format_name(p->v_format));
   printf(", %s, role %s\n", pool->policy->name,
          pool->role == KC_ROLE_DECODE ? "decode" : "serve");
-  printf("  step time profile %s of %s%s\n", pool->profile->name, pool->gpu.name,
-         pool->profile->host_measured ? "" : "; host term not measured, taken as given");
+  print_basis(run);
 }
 
 /* ---- the trace: what was applied, dropped and assumed ---- */
@@ -66,7 +119,7 @@ static void print_loop(const struct kc_run *run)
   }
   const uint32_t starts = run->request_count - run->waiting_rows;
   printf("            loop: closed, %s requests wait for the end of another, %s come at their "
-         "recorded times\n", grouped(run->waiting_rows, a), grouped(starts, b));
+         "recorded times\n", kc_run_grouped(run->waiting_rows, a), kc_run_grouped(starts, b));
 }
 
 /* " key 12.5 s" */
@@ -100,8 +153,8 @@ static void print_applied(const struct kc_transform *t)
   printf("            applied:");
   print_duration("from", t->from_ps, t->from_ps > 0);
   print_duration("to", t->to_ps, t->to_ps != KC_PS_NEVER);
-  if (t->skip_rows > 0) printf(" skip %s", grouped(t->skip_rows, a));
-  if (t->limit_rows != UINT64_MAX) printf(" limit %s", grouped(t->limit_rows, a));
+  if (t->skip_rows > 0) printf(" skip %s", kc_run_grouped(t->skip_rows, a));
+  if (t->limit_rows != UINT64_MAX) printf(" limit %s", kc_run_grouped(t->limit_rows, a));
   print_fraction("sample", t->sample);
   print_duration("idle_cap", t->idle_cap_ps, t->idle_cap_ps != KC_PS_NEVER);
   print_fraction("rate", t->rate);
@@ -140,12 +193,12 @@ static void print_trace(const struct kc_run *run)
   print_applied(&run->scenario->workload.transform);
   for (int i = 0; i < KC_CHANGES; i++) {
     if (run->change[i] == 0) continue;
-    printf("            %s %s\n", grouped(run->change[i], a),
+    printf("            %s %s\n", kc_run_grouped(run->change[i], a),
            kc_trace_change_text((enum kc_trace_change)i));
   }
   for (int i = 0; i < KC_NOTES; i++) {
     if (t->note[i] == 0) continue;
-    printf("            %s %s\n", grouped(t->note[i], a),
+    printf("            %s %s\n", kc_run_grouped(t->note[i], a),
            kc_trace_note_text((enum kc_trace_note)i));
   }
   print_assumed(run);
@@ -159,23 +212,24 @@ static void print_workload(const struct kc_run *run)
   if (work->is_closed) {
     printf("  workload  closed loop, %u at once (%s), %s requests of %s + %s tokens\n",
            work->closed.concurrency, work->closed.mode == KC_CLOSED_WAVE ? "waves" : "steady",
-           grouped(s->requests_total, a), grouped(work->closed.input_tokens, b),
-           grouped(work->closed.output_tokens, c));
+           kc_run_grouped(s->requests_total, a), kc_run_grouped(work->closed.input_tokens, b),
+           kc_run_grouped(work->closed.output_tokens, c));
     return;
   }
   const struct kc_trace *t = &run->trace;
   const double span = (double)t->span_ps / 1e12;
   const char *slash = strrchr(t->path, '/');
   printf("  workload  %s (%s): %s requests %s %.1f s", slash != NULL ? slash + 1 : t->path,
-         t->format, grouped(t->count, a), run->sessions ? "recorded over" : "in", span);
+         t->format, kc_run_grouped(t->count, a), run->sessions ? "recorded over" : "in", span);
   if (span > 0 && !run->sessions) printf(" (%.2f/s)", (double)t->count / span);
-  if (t->session_count > 0) printf(" of %s sessions", grouped(t->session_count, b));
-  printf(", %s in, %s out\n", grouped(t->input_tokens, b), grouped(t->output_tokens, c));
+  if (t->session_count > 0) printf(" of %s sessions", kc_run_grouped(t->session_count, b));
+  printf(", %s in, %s out\n", kc_run_grouped(t->input_tokens, b),
+         kc_run_grouped(t->output_tokens, c));
   static const char *const rules[] = {"the trace's output lengths", "a fixed number",
                                       "a ratio of the output length"};
   printf("            max_tokens: %s", rules[work->max_tokens_rule]);
   if (run->max_tokens_clipped > 0) {
-    printf("; it cuts %s requests short", grouped(run->max_tokens_clipped, a));
+    printf("; it cuts %s requests short", kc_run_grouped(run->max_tokens_clipped, a));
   }
   printf("\n");
   print_trace(run);
@@ -190,7 +244,8 @@ static void print_memory(const struct kc_run *run)
   kc_format_bytes(fit->kv_budget_bytes, 2, budget);
   printf("  memory    per GPU: weights %s, KV %s; pool of %s tokens (%s pages of %u)\n", weights,
          fit->kv_budget_bytes > 0 ? budget : "as given",
-         grouped((uint64_t)run->pages * page_size, tokens), grouped(run->pages, pages), page_size);
+         kc_run_grouped((uint64_t)run->pages * page_size, tokens),
+         kc_run_grouped(run->pages, pages), page_size);
   if (run->bounded_bytes > 0) {
     char bounded[48];
     kc_format_bytes(run->bounded_bytes, 2, bounded);
@@ -201,10 +256,12 @@ static void print_memory(const struct kc_run *run)
 static void print_requests(const struct kc_summary *s)
 {
   char a[32];
-  printf("\n  requests  %s completed", grouped(s->requests_by_status[KC_STATUS_COMPLETED], a));
+  printf("\n  requests  %s completed",
+         kc_run_grouped(s->requests_by_status[KC_STATUS_COMPLETED], a));
   for (int i = 1; i < KC_STATUSES; i++) {
     if (s->requests_by_status[i] == 0) continue;
-    printf(", %s %s", grouped(s->requests_by_status[i], a), kc_status_name((enum kc_status)i));
+    printf(", %s %s", kc_run_grouped(s->requests_by_status[i], a),
+           kc_status_name((enum kc_status)i));
   }
   printf("\n");
   static const char *const meaning[KC_REASONS] = {
@@ -214,40 +271,75 @@ static void print_requests(const struct kc_summary *s)
       [KC_REASON_PROMPT_OVER_BUDGET] = "prompt over max_batched_tokens with chunking off: the real "
                                        "server would block its queue behind it for ever",
       [KC_REASON_OUTGREW_POOL] = "grew past the whole pool while running alone",
-      [KC_REASON_INTEGRITY] = "named a page that was not its own"};
+      [KC_REASON_INTEGRITY] = "named a page that was not its own",
+      [KC_REASON_QUEUE_FULL] = "came when as many waited as may wait",
+      [KC_REASON_CANCELLED] = "cancelled by the client",
+      [KC_REASON_TIMED_OUT] = "took longer than client or server allow",
+      [KC_REASON_POOL_TOO_SMALL] = "prompt too long for the pool: the server refuses it"};
   for (int i = 1; i < KC_REASONS; i++) {
     if (s->requests_by_reason[i] == 0) continue;
-    printf("            %s: %s\n", grouped(s->requests_by_reason[i], a), meaning[i]);
+    printf("            %s: %s\n", kc_run_grouped(s->requests_by_reason[i], a), meaning[i]);
   }
   if (s->tokens_clipped_requests > 0) {
     printf("            %s completed short of the trace's length (max_tokens or max_model_len)\n",
-           grouped(s->tokens_clipped_requests, a));
+           kc_run_grouped(s->tokens_clipped_requests, a));
   }
 }
 
-static void print_latencies(const struct kc_summary *s)
+static void print_latencies(const struct kc_run *run)
 {
-  printf("\n  ms             mean        p50        p90        p95        p99        max   over\n");
+  const struct kc_summary *s = &run->result.summary;
+  printf("\n  ms             mean        p50        p90        p95        p99        max   over"
+         "   (%s)\n", trust_word(run));
   print_statistic("TTFT", &s->ttft, "requests");
   print_statistic("TPOT", &s->tpot, "requests");
   print_statistic("ITL", &s->itl, "gaps");
   print_statistic("E2E", &s->e2e, "requests");
 }
 
+/* Near a limit small errors of the step time become large errors of waiting times: say how near. */
+static void print_headroom(const struct kc_run *run)
+{
+  static const double near = 0.15;
+  const struct kc_run_load load = kc_run_load_of(run);
+  if (!load.known) return;
+  printf("  headroom  %.1f %%: %.1f %% of the %.2f requests/s that could be served for ever (%s),"
+         "\n            KV at %.1f %%, batch at %.1f %%\n", 100.0 * load.headroom,
+         100.0 * load.rate, load.served_s, trust_word(run), 100.0 * load.kv, 100.0 * load.batch);
+  if (load.headroom >= near) return;
+  if (load.rate >= 1) {
+    printf("            saturated: more arrives than can be served, and waiting grows as long as\n"
+           "            it does\n");
+  } else {
+    printf("            near saturation: waiting times change far more than the step times they\n"
+           "            rest on\n");
+  }
+}
+
+/* With overlapped scheduling a last step may run for nobody after the last answer is out: the time
+ * that counts ends with that answer. */
+static double busy_percent(const struct kc_summary *s)
+{
+  if (s->makespan_ps == 0) return 0.0;
+  return s->busy_ps < s->makespan_ps ? 100.0 * (double)s->busy_ps / (double)s->makespan_ps : 100.0;
+}
+
 static void print_load(const struct kc_run *run)
 {
   char a[32], b[32], c[32];
   const struct kc_summary *s = &run->result.summary;
-  const uint32_t page_size = run->scenario->pool[0].sched.page_size;
-  const uint64_t pool = (uint64_t)run->pages * page_size;
   const double rate = (double)s->output_tok_s_micro / 1e6;
-  printf("\n  output    %.1f tok/s, %.1f per GPU, over %.1f s in %s steps; busy %.1f %%\n", rate,
-         rate / kc_run_gpus(run->scenario), (double)s->makespan_ps / 1e12, grouped(s->steps, a),
-         s->makespan_ps > 0 ? 100.0 * (double)s->busy_ps / (double)s->makespan_ps : 0.0);
-  printf("  load      at most %s running, %s waiting; %s preemptions; prefix hits unknown\n",
-         grouped(s->max_running, a), grouped(s->max_waiting, b), grouped(s->preemptions, c));
-  printf("  KV peak   %s of %s tokens (%.1f %%)\n", grouped(s->kv_peak_tokens, a), grouped(pool, b),
-         100.0 * (double)s->kv_peak_tokens / (double)pool);
+  printf("\n  output    %.1f tok/s, %.1f per GPU, over %.1f s in %s steps; busy %.1f %% (%s)\n",
+         rate, rate / kc_run_gpus(run->scenario), (double)s->makespan_ps / 1e12,
+         kc_run_grouped(s->steps, a),
+         busy_percent(s),
+         trust_word(run));
+  printf("  load      at most %s running, %s waiting; %s preemptions\n",
+         kc_run_grouped(s->max_running, a), kc_run_grouped(s->max_waiting, b),
+         kc_run_grouped(s->preemptions, c));
+  printf("  KV peak   %s of %s pages in use (%.1f %%)\n", kc_run_grouped(s->kv_peak_pages, a),
+         kc_run_grouped(run->pages, b), 100.0 * (double)s->kv_peak_pages / (double)run->pages);
+  print_headroom(run);
 }
 
 static void print_oom(const struct kc_run *run)
@@ -256,33 +348,44 @@ static void print_oom(const struct kc_run *run)
   const struct kc_replay_result *r = &run->result;
   const bool closed = run->scenario->workload.is_closed;
   if (r->oom_ps == KC_PS_NEVER) {
-    printf("  OOM       never: the KV of all requests offered stayed within the pool\n");
+    const uint64_t *reasons = r->summary.requests_by_reason;
+    const uint64_t refused = reasons[KC_REASON_POOL_TOO_SMALL] + reasons[KC_REASON_NEVER_FITS];
+    printf("  OOM       never: the KV of all requests %s stayed within the pool\n",
+           refused > 0 ? "taken" : "offered");
+    if (refused > 0) {
+      printf("            but %s requests were refused because the pool is too small for each alone\n",
+             kc_run_grouped(refused, a));
+    }
     return;
   }
-  printf("  OOM       at %.3f s, request %s: the requests offered %s %s pages, the pool has %s\n",
-         (double)r->oom_ps / 1e12, grouped(r->oom_request, a),
-         closed ? "will need" : "needed", grouped(r->oom_demand_pages, b), grouped(r->pages, c));
+  printf("  OOM       at %.3f s (%s), request %s: the requests offered %s %s pages, the pool has "
+         "%s\n",
+         (double)r->oom_ps / 1e12, trust_word(run), kc_run_grouped(r->oom_request, a),
+         closed ? "will need" : "needed", kc_run_grouped(r->oom_demand_pages, b),
+         kc_run_grouped(r->pages, c));
   printf("            the policy answered with %s preemptions and at most %s waiting\n",
-         grouped(r->summary.preemptions, a), grouped(r->summary.max_waiting, b));
+         kc_run_grouped(r->summary.preemptions, a), kc_run_grouped(r->summary.max_waiting, b));
 }
 
-static void print_slo(const char *name, double limit_ms, const struct kc_statistic *s)
+static void print_slo(const char *name, double limit_ms, const struct kc_statistic *s,
+                      const char *trust)
 {
   if (limit_ms <= 0 || s->count == 0) return;
   const double value = (double)s->p95_ps / (double)KC_PS_PER_MS;
-  printf("  SLO       %s p95 %.2f ms against %.2f: %s\n", name, value, limit_ms,
-         value <= limit_ms ? "met" : "missed");
+  printf("  SLO       %s p95 %.2f ms against %.2f: %s (%s)\n", name, value, limit_ms,
+         value <= limit_ms ? "met" : "missed", trust);
 }
 
 static void print_cost(const struct kc_run *run)
 {
   double usd;
   const struct kc_scenario *scenario = run->scenario;
-  print_slo("TTFT", scenario->slo_ttft_p95_ms, &run->result.summary.ttft);
-  print_slo("TPOT", scenario->slo_tpot_p95_ms, &run->result.summary.tpot);
+  print_slo("TTFT", scenario->slo_ttft_p95_ms, &run->result.summary.ttft,
+            trust_word(run));
+  print_slo("TPOT", scenario->slo_tpot_p95_ms, &run->result.summary.tpot, trust_word(run));
   if (kc_run_cost(run, &usd)) {
-    printf("  cost      $%.4f per million output tokens at $%.2f per GPU-hour\n", usd,
-           scenario->price_gpu_hour_usd);
+    printf("  cost      $%.4f per million output tokens at $%.2f per GPU-hour (%s)\n", usd,
+           scenario->price_gpu_hour_usd, trust_word(run));
   } else if (!scenario->price_known) {
     printf("  cost      unknown: no price for %s; set price.gpu_hour_usd\n",
            scenario->pool[0].gpu.name);
@@ -293,15 +396,34 @@ static void print_cost(const struct kc_run *run)
          scenario->seed);
 }
 
-int kc_run_print(const struct kc_run *run, const char *name)
+static void print_intervals(const struct kc_intervals *intervals)
+{
+  if (intervals == NULL) return;
+  printf("\n  intervals of %u replicates: kernels %.2g %% (one deviation)%s%s\n",
+         intervals->replicates, intervals->time_percent,
+         intervals->left_out ? ", parameters of fits without one row"
+             : intervals->host_unknown ? ", host up to 1 ms a step more" : ", host 10 %",
+         intervals->seed_matters ? ", other seeds" : "; the workload has no random part");
+  printf("  %-14s %12s %12s %12s\n", "", "5 %", "median", "95 %");
+  for (int f = 0; f < KC_INTERVAL_FIGURES; f++) {
+    const struct kc_interval *i = &intervals->figure[f];
+    if (i->count == 0) continue;
+    printf("  %-14s %12.2f %12.2f %12.2f\n", kc_interval_name((enum kc_interval_figure)f), i->low,
+           i->median, i->high);
+  }
+}
+
+int kc_run_print(const struct kc_run *run, const char *name, const struct kc_intervals *intervals)
 {
   print_question(run, name);
   print_workload(run);
   print_memory(run);
   print_requests(&run->result.summary);
-  print_latencies(&run->result.summary);
+  print_latencies(run);
   print_load(run);
   print_oom(run);
+  kc_run_groups_print(run);
   print_cost(run);
+  print_intervals(intervals);
   return 0;
 }

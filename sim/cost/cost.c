@@ -3,7 +3,7 @@
  * Sums are in units of 2^-20 ps in 128 bits: a step of 10^9 context tokens on the slowest device
  * stays below 2^100. Rounded half up, once.
  */
-#include "sim/cost/cost.h"
+#include "sim/cost/cost_tables.h"
 
 static kc_u128 larger(kc_u128 a, kc_u128 b)
 {
@@ -34,6 +34,12 @@ uint64_t kc_cost_coverage_q32(uint32_t experts, uint32_t per_token, uint64_t tok
   return (uint64_t)(covered * 4294967296.0 + 0.5);
 }
 
+static uint64_t covered_q32(const struct kc_cost *cost, uint64_t tokens)
+{
+  if (cost->skewed) return kc_coverage_look(cost->coverage_q32, tokens);
+  return kc_cost_coverage_q32(cost->experts, cost->experts_per_token, tokens);
+}
+
 static kc_u128 dense_op(const struct kc_cost *cost, const struct kc_cost_op *op, uint64_t tokens,
                         uint64_t logits)
 {
@@ -41,7 +47,7 @@ static kc_u128 dense_op(const struct kc_cost *cost, const struct kc_cost_op *op,
   if (units == 0) return 0;
   kc_u128 bytes = op->byte_fixed;
   if (op->kind == KC_COST_EXPERTS) {
-    const uint64_t covered = kc_cost_coverage_q32(cost->experts, cost->experts_per_token, tokens);
+    const uint64_t covered = covered_q32(cost, tokens);
     KC_ASSERT(op->byte_fixed < (kc_u128)1 << 80);
     bytes = (op->byte_fixed * covered) >> 32;
   }
@@ -51,9 +57,10 @@ static kc_u128 dense_op(const struct kc_cost *cost, const struct kc_cost_op *op,
 
 kc_u128 kc_cost_dense(const struct kc_cost *cost, uint64_t tokens, uint64_t logits)
 {
-  kc_u128 total = cost->host_step;
+  kc_u128 total = 0;
   KC_ASSERT(cost->op_count <= KC_COST_OPS_MAX);
   KC_ASSERT(logits <= tokens);
+  if (cost->tables != NULL) total = kc_cost_tables_dense(cost->tables, tokens, logits);
   for (uint32_t i = cost->context_ops; i < cost->op_count; i++) {
     total += dense_op(cost, &cost->op[i], tokens, logits);
   }
@@ -80,15 +87,28 @@ static kc_u128 prefill_attention(const struct kc_cost_op *op, const struct kc_ag
   return op->latency + larger(bytes, op->flop_unit * pairs);
 }
 
+static kc_u128 expansion(const struct kc_cost *cost, const struct kc_cost_op *op,
+                         const struct kc_aggregates *sum)
+{
+  if (sum->chunks == 0) return 0;
+  if (op->cap < 0) return op->latency + op->byte_fixed;
+  const uint64_t covered = covered_q32(cost, sum->decodes + sum->prefill_tokens);
+  KC_ASSERT(op->byte_fixed < (kc_u128)1 << 80);
+  return op->latency + ((op->byte_fixed * covered) >> 32);
+}
+
 kc_u128 kc_cost_context(const struct kc_cost *cost, const struct kc_aggregates *sum)
 {
   kc_u128 total = 0;
+  if (cost->tables != NULL) total = kc_cost_tables_context(cost->tables, sum);
   for (uint32_t i = 0; i < cost->context_ops; i++) {
     const struct kc_cost_op *op = &cost->op[i];
     if (op->kind == KC_COST_DECODE_ATTENTION) {
       total += decode_attention(op, sum);
     } else if (op->kind == KC_COST_PREFILL_ATTENTION) {
       total += prefill_attention(op, sum);
+    } else if (op->kind == KC_COST_EXPAND) {
+      total += expansion(cost, op, sum);
     } else {
       total += op->latency + op->byte_unit * sum->table_entries;
     }
@@ -103,10 +123,66 @@ kc_ps kc_cost_round(kc_u128 units)
   return ps > 0 ? (kc_ps)ps : 1;
 }
 
+/* Outside a CUDA graph the host launches kernel by kernel, and a step takes as long as that. */
+kc_ps kc_cost_finish(const struct kc_cost *cost, const struct kc_aggregates *sum, kc_u128 dense)
+{
+  kc_u128 total = dense + kc_cost_context(cost, sum);
+  if (cost->scale_q16 != 0) total = (total * cost->scale_q16) >> 16;
+  const bool eager = sum->chunks > 0 || sum->decodes > cost->graph_tokens;
+  KC_ASSERT(sum->decodes + sum->chunks > 0);
+  if (eager && total < cost->eager_floor) total = cost->eager_floor;
+  total += cost->host_step;
+  if (sum->chunks > 0) total += cost->host_prompt;
+  total += (kc_u128)cost->host_sequence * ((uint64_t)sum->decodes + sum->chunks);
+  return kc_cost_round(total);
+}
+
 kc_ps kc_cost_step(const struct kc_cost *cost, const struct kc_aggregates *sum)
 {
   const uint64_t tokens = sum->decodes + sum->prefill_tokens;
   KC_ASSERT(tokens > 0);
   KC_ASSERT(sum->logits <= tokens);
-  return kc_cost_round(kc_cost_dense(cost, tokens, sum->logits) + kc_cost_context(cost, sum));
+  return kc_cost_finish(cost, sum, kc_cost_dense(cost, tokens, sum->logits));
+}
+
+void kc_cost_free(struct kc_cost *cost)
+{
+  KC_ASSERT(cost != NULL);
+  kc_cost_tables_free(cost->tables);
+  cost->tables = NULL;
+}
+
+bool kc_cost_outside(const struct kc_cost *cost, const struct kc_aggregates *sum,
+                     uint64_t *kernels)
+{
+  const struct kc_cost_range *range = &cost->range;
+  const uint64_t tokens = sum->decodes + sum->prefill_tokens;
+  KC_ASSERT(tokens > 0);
+  KC_ASSERT(sum->decode_context < UINT64_MAX / 2);
+  if (cost->tables != NULL) {
+    const uint64_t outside = kc_cost_tables_outside(cost->tables, sum);
+    *kernels |= outside;
+    if ((outside & ((UINT64_C(1) << KC_OUTSIDE_MINOR) - 1)) != 0) return true;
+  }
+  if (tokens < range->tokens_min || (range->tokens_max > 0 && tokens > range->tokens_max)) {
+    return true;
+  }
+  const kc_u128 context = sum->decode_context;
+  if (cost->foreign) return true;
+  return context < (kc_u128)range->context_min * sum->decodes ||
+         (range->context_max > 0 && context > (kc_u128)range->context_max * sum->decodes);
+}
+
+const char *kc_cost_level_name(enum kc_cost_level level)
+{
+  static const char *const names[] = {"calibrated", "extrapolated", "datasheet"};
+  KC_ASSERT((unsigned)level < sizeof names / sizeof names[0]);
+  return names[level];
+}
+
+const char *kc_cost_basis_name(enum kc_cost_basis basis)
+{
+  static const char *const names[] = {"datasheet", "kernels", "serving"};
+  KC_ASSERT((unsigned)basis < sizeof names / sizeof names[0]);
+  return names[basis];
 }

@@ -9,7 +9,8 @@
  */
 #include <string.h>
 
-#include "sim/cost/cost.h"
+#include "sim/cost/cost_products.h"
+#include "sim/cost/cost_tables.h"
 
 /* 2^20 fixed-point units in one second. */
 #define UNITS_PER_SECOND (1e12 * 1048576.0)
@@ -18,6 +19,7 @@ struct builder {
   const struct kc_cost_config *config;
   struct kc_cost *cost;
   double byte_rate;                 /* bytes/s after the profile's efficiency */
+  double kv_rate;                   /* the same for keys and values */
   double flop_rate[KC_MATH_KINDS];  /* operations/s after efficiency */
   uint64_t latency;                 /* units of one operation */
 };
@@ -33,6 +35,11 @@ static uint64_t to_units(double seconds)
 static uint64_t byte_units(const struct builder *b, double bytes)
 {
   return to_units(bytes / b->byte_rate);
+}
+
+static uint64_t kv_units(const struct builder *b, double bytes)
+{
+  return to_units(bytes / b->kv_rate);
 }
 
 static uint64_t flop_units(const struct builder *b, double flops, enum kc_math math)
@@ -63,31 +70,31 @@ static bool ends_with(const char *name, const char *suffix)
 }
 
 /* Output projections start from another input than what precedes them. */
-static bool stands_alone(const struct kc_tensor *t)
+bool kc_cost_stands_alone(const struct kc_tensor *t)
 {
   return ends_with(t->name, "o_proj") || ends_with(t->name, "down_proj");
 }
 
 /* Takes part in the pass of every token, as a matrix product of the language model. */
-static bool is_product(const struct kc_tensor *t)
+bool kc_cost_is_product(const struct kc_tensor *t)
 {
   return (t->per_token || t->kind == KC_CLASS_ROUTED_EXPERTS) && t->rows > 1 && t->cols > 1;
 }
 
-static bool fuses(const struct kc_tensor *a, const struct kc_tensor *b, enum kc_weight_format fa,
-                  enum kc_weight_format fb)
+bool kc_cost_fuses(const struct kc_tensor *a, const struct kc_tensor *b, enum kc_weight_format fa,
+                   enum kc_weight_format fb)
 {
   return a->kind == b->kind && a->cols == b->cols && a->layer_count == b->layer_count &&
          memcmp(a->layer_bits, b->layer_bits, sizeof a->layer_bits) == 0 &&
          a->per_layer == b->per_layer && fa == fb &&
-         !stands_alone(a) && !stands_alone(b);
+         !kc_cost_stands_alone(a) && !kc_cost_stands_alone(b);
 }
 
 /* Share of a tensor that one rank holds. */
-static double rank_share(const struct builder *b, const struct kc_tensor *t)
+double kc_cost_rank_share(const struct kc_cost_config *config, const struct kc_tensor *t)
 {
-  const double tensor = b->config->tensor;
-  const double heads = b->config->model->kv_heads;
+  const double tensor = config->tensor;
+  const double heads = config->model->kv_heads;
   KC_ASSERT(tensor >= 1);
   if (t->shard == KC_SHARD_REPLICATE) return 1.0;
   if (t->shard == KC_SHARD_KV_HEADS && heads < tensor) return 1.0 / heads;
@@ -95,15 +102,18 @@ static double rank_share(const struct builder *b, const struct kc_tensor *t)
 }
 
 /* Adds one tensor's bytes and operations to an op. Activations are BF16: each input and output
- * element moves once. */
+ * element moves once. Under a profile fitted to a serving measurement they are left out: those of a
+ * decode step stay in the L2, and the fitted figures are of weights and of keys and values. */
 static void add_tensor(const struct builder *b, struct kc_cost_op *op, const struct kc_tensor *t,
                        enum kc_weight_format format, bool first)
 {
-  const double share = rank_share(b, t);
+  const double share = kc_cost_rank_share(b->config, t);
   const double uses = t->kind == KC_CLASS_ROUTED_EXPERTS ? b->cost->experts_per_token : 1;
   const double layers = op->layers;
   const double weight = (double)kc_weight_bytes(format, t->rows, t->cols) * share;
-  const double moved = 2.0 * ((double)t->rows * share + (first ? (double)t->cols : 0.0)) * uses;
+  const bool counted = !b->config->profile->calibrated;
+  const double moved = counted ? 2.0 * ((double)t->rows * share + (first ? (double)t->cols : 0.0)) *
+                                     uses : 0.0;
   const double flops = 2.0 * (double)t->rows * (double)t->cols * share * uses;
   op->byte_fixed += byte_units(b, weight * layers);
   op->byte_unit += byte_units(b, moved * layers);
@@ -131,8 +141,8 @@ static void add_products(struct builder *b)
   for (uint32_t i = 0; i < model->tensor_count; i++) {
     const struct kc_tensor *t = &model->tensor[i];
     const enum kc_weight_format format = kc_tensor_format(t, b->config->precision);
-    if (!is_product(t) || format == KC_WEIGHT_NONE) continue;
-    const bool joins = previous != NULL && fuses(previous, t, previous_format, format);
+    if (!kc_cost_is_product(t) || format == KC_WEIGHT_NONE) continue;
+    const bool joins = previous != NULL && kc_cost_fuses(previous, t, previous_format, format);
     if (!joins) {
       op = add_op(b, short_name(t->name), product_kind(t), t->layer_count > 0 ? t->layer_count : 1);
     }
@@ -156,7 +166,7 @@ static void add_tied_head(struct builder *b)
 
 /* ---- attention ---- */
 
-static const struct kc_tensor *find_tensor(const struct kc_model *model, const char *part)
+const struct kc_tensor *kc_cost_find_tensor(const struct kc_model *model, const char *part)
 {
   for (uint32_t i = 0; i < model->tensor_count; i++) {
     const struct kc_tensor *t = &model->tensor[i];
@@ -188,7 +198,7 @@ static double pair_flops(const struct builder *b, const struct kc_kv_group *grou
   double width = (double)group->k_width + group->v_width;
   KC_ASSERT(group->query_heads > 0);
   if (group->kind == KC_KV_MLA || group->kind == KC_KV_DSA) {
-    const struct kc_tensor *kv_b = find_tensor(model, "kv_b_proj");
+    const struct kc_tensor *kv_b = kc_cost_find_tensor(model, "kv_b_proj");
     width = 2.0 * group->k_width + group->rope_width;
     if (prefill && kv_b != NULL) {
       width = (double)kv_b->rows / group->query_heads + group->rope_width;
@@ -209,8 +219,8 @@ static void add_attention(struct builder *b, const struct kc_kv_group *group)
                                    prefill ? KC_COST_PREFILL_ATTENTION : KC_COST_DECODE_ATTENTION,
                                    group->layers);
     op->cap = cap_of(b, group->window);
-    op->byte_unit = byte_units(b, token * layers);
-    op->byte_write = byte_units(b, token * layers);
+    op->byte_unit = kv_units(b, token * layers);
+    op->byte_write = kv_units(b, token * layers);
     op->flop_unit = flop_units(b, pair_flops(b, group, prefill) * layers, KC_MATH_BF16);
   }
 }
@@ -218,7 +228,7 @@ static void add_attention(struct builder *b, const struct kc_kv_group *group)
 /* The indexer of DSA scores every token of the context on the layers that own one. */
 static void add_indexer(struct builder *b, const struct kc_kv_group *group)
 {
-  const struct kc_tensor *projection = find_tensor(b->config->model, "indexer.wq_b");
+  const struct kc_tensor *projection = kc_cost_find_tensor(b->config->model, "indexer.wq_b");
   if (group->indexer_width == 0 || projection == NULL) return;
   const double layers = projection->layer_count;
   const double flops = 2.0 * (double)projection->rows; /* heads x width, one dot product each */
@@ -227,7 +237,7 @@ static void add_indexer(struct builder *b, const struct kc_kv_group *group)
     struct kc_cost_op *op = add_op(b, prefill ? "prefill_indexer" : "decode_indexer",
                                    prefill ? KC_COST_PREFILL_ATTENTION : KC_COST_DECODE_ATTENTION,
                                    projection->layer_count);
-    op->byte_unit = byte_units(b, (double)indexer_bytes(group) * layers);
+    op->byte_unit = kv_units(b, (double)indexer_bytes(group) * layers);
     op->byte_write = op->byte_unit;
     op->flop_unit = flop_units(b, flops * layers, KC_MATH_FP8);
   }
@@ -238,6 +248,7 @@ static void add_indexer(struct builder *b, const struct kc_kv_group *group)
 static void add_norms(struct builder *b)
 {
   const struct kc_model *model = b->config->model;
+  if (b->config->profile->calibrated) return; /* as for products: in the L2, or in the host term */
   struct kc_cost_op *op = add_op(b, "norms", KC_COST_TOKENS, 2 * model->layers);
   op->byte_unit = byte_units(b, 2.0 * model->layers * 4.0 * model->hidden); /* read, write; BF16 */
   struct kc_cost_op *embedding = add_op(b, "embedding", KC_COST_TOKENS, 1);
@@ -269,6 +280,38 @@ static void add_integrity(struct builder *b)
   op->byte_unit = byte_units(b, 16.0);
 }
 
+/* Formats that hold weights in fewer bits than any unit computes with. */
+bool kc_cost_is_weight_only(enum kc_weight_format format)
+{
+  const bool plain = format == KC_WEIGHT_NONE || format == KC_WEIGHT_BF16 ||
+                     format == KC_WEIGHT_FP16 || format == KC_WEIGHT_FP32;
+  return !plain && kc_weight_math(format) == KC_MATH_BF16;
+}
+
+/* Before a prefill step, weight-only tensors are read, written out in BF16, and read again by the
+ * product. Decode kernels expand in registers and pay nothing. */
+static void add_expansion(struct builder *b)
+{
+  const double rate = b->config->gpu->memory_bandwidth * b->config->profile->expand_efficiency;
+  const struct kc_model *model = b->config->model;
+  struct kc_cost_op *op[2] = {NULL, NULL}; /* of tensors all read; of experts, by coverage */
+  if (rate <= 0) return;
+  for (uint32_t i = 0; i < model->tensor_count; i++) {
+    const struct kc_tensor *t = &model->tensor[i];
+    const enum kc_weight_format format = kc_tensor_format(t, b->config->precision);
+    const bool experts = t->kind == KC_CLASS_ROUTED_EXPERTS;
+    if (!kc_cost_is_product(t) || !kc_cost_is_weight_only(format)) continue;
+    if (op[experts] == NULL) {
+      op[experts] = add_op(b, experts ? "expand_experts" : "expand", KC_COST_EXPAND, 1);
+      op[experts]->cap = experts ? 0 : -1;
+    }
+    const double layers = t->layer_count > 0 ? t->layer_count : 1;
+    const double bytes = (double)kc_weight_bytes(format, t->rows, t->cols) +
+                         4.0 * (double)t->rows * (double)t->cols;
+    op[experts]->byte_fixed += to_units(bytes * kc_cost_rank_share(b->config, t) * layers / rate);
+  }
+}
+
 static enum kc_err check_config(const struct kc_cost_config *config, struct kc_diag *diag)
 {
   const struct kc_gpu *gpu = config->gpu;
@@ -289,36 +332,95 @@ static enum kc_err check_config(const struct kc_cost_config *config, struct kc_d
   return KC_OK;
 }
 
+static void set_rates(struct builder *b)
+{
+  const struct kc_gpu *gpu = b->config->gpu;
+  const struct kc_gpu_profile *profile = b->config->profile;
+  KC_ASSERT(profile->bandwidth_efficiency > 0 && profile->flops_efficiency > 0);
+  KC_ASSERT(profile->kv_efficiency > 0);
+  b->byte_rate = gpu->memory_bandwidth * profile->bandwidth_efficiency;
+  b->kv_rate = gpu->memory_bandwidth * profile->kv_efficiency;
+  for (int math = 0; math < KC_MATH_KINDS; math++) { /* no native unit: computed in BF16 */
+    const double peak = gpu->flops[math] > 0 ? gpu->flops[math] : gpu->flops[KC_MATH_BF16];
+    b->flop_rate[math] = peak * profile->flops_efficiency;
+  }
+  b->latency = to_units(profile->op_latency_us * 1e-6);
+}
+
+/* True when the profile was fitted to something else than this. */
+static bool is_foreign(const struct kc_cost_config *config)
+{
+  const struct kc_gpu_profile *p = config->profile;
+  const char *kv = kc_kv_format_name(config->precision->k_format);
+  KC_ASSERT(kv != NULL);
+  if (config->kernels != NULL &&
+      strcmp(kc_profile_gpu(config->kernels), config->gpu->name) != 0) {
+    return true;
+  }
+  if (!p->calibrated) return false;
+  return (p->fitted_model[0] != '\0' && strcmp(p->fitted_model, config->model->name) != 0) ||
+         (p->fitted_tensor != 0 && p->fitted_tensor != config->tensor) ||
+         (p->fitted_kv[0] != '\0' && strcmp(p->fitted_kv, kv) != 0);
+}
+
+static void set_host(struct kc_cost *cost, const struct kc_gpu_profile *profile)
+{
+  KC_ASSERT(profile->host_step_us >= 0);
+  cost->host_step = to_units(profile->host_step_us * 1e-6);
+  cost->host_sequence = to_units(profile->host_sequence_us * 1e-6);
+  cost->host_prompt = to_units(profile->prompt_step_us * 1e-6);
+  cost->eager_floor = to_units(profile->eager_step_us * 1e-6);
+  cost->graph_tokens = (uint64_t)profile->graph_batch_max;
+  if (!profile->calibrated) return;
+  cost->basis = KC_BASIS_SERVING;
+  cost->range = (struct kc_cost_range){(uint64_t)profile->batch_min, (uint64_t)profile->batch_max,
+                                       (uint64_t)profile->context_min,
+                                       (uint64_t)profile->context_max};
+}
+
+/* Every operation of the model by plain efficiencies. */
+static void add_model(struct builder *b)
+{
+  const struct kc_model *model = b->config->model;
+  for (uint32_t i = 0; i < model->kv_group_count; i++) {
+    const struct kc_kv_group *group = &model->kv_group[i];
+    if (group->kind == KC_KV_LINEAR) continue;
+    add_attention(b, group);
+    add_indexer(b, group);
+  }
+  add_integrity(b);
+  add_expansion(b);
+  b->cost->context_ops = b->cost->op_count; /* in front, because most steps visit only these */
+  add_products(b);
+  add_tied_head(b);
+  add_norms(b);
+  add_allreduce(b);
+}
+
 enum kc_err kc_cost_build(struct kc_cost *cost, const struct kc_cost_config *config,
                           struct kc_diag *diag)
 {
-  const struct kc_gpu *gpu = config->gpu;
-  const struct kc_gpu_profile *profile = config->profile;
   KC_ASSERT(config->tensor >= 1);
-  KC_ASSERT(profile->bandwidth_efficiency > 0 && profile->flops_efficiency > 0);
-  KC_TRY(check_config(config, diag));
   *cost = (struct kc_cost){.experts = config->model->experts,
                            .experts_per_token = config->model->experts_per_token};
+  KC_TRY(check_config(config, diag));
   struct builder b = {.config = config, .cost = cost};
-  b.byte_rate = gpu->memory_bandwidth * profile->bandwidth_efficiency;
-  for (int math = 0; math < KC_MATH_KINDS; math++) { /* no native unit: computed in BF16 */
-    const double peak = gpu->flops[math] > 0 ? gpu->flops[math] : gpu->flops[KC_MATH_BF16];
-    b.flop_rate[math] = peak * profile->flops_efficiency;
+  set_rates(&b);
+  if (config->moe_skew > 0 && cost->experts > 0) {
+    cost->skewed = true;
+    kc_coverage_skewed(cost->coverage_q32, cost->experts, cost->experts_per_token,
+                       config->moe_skew);
   }
-  b.latency = to_units(profile->op_latency_us * 1e-6);
-  cost->host_step = to_units(profile->host_step_us * 1e-6);
-  for (uint32_t i = 0; i < config->model->kv_group_count; i++) {
-    const struct kc_kv_group *group = &config->model->kv_group[i];
-    if (group->kind == KC_KV_LINEAR) continue;
-    add_attention(&b, group);
-    add_indexer(&b, group);
+  if (config->kernels == NULL) {
+    add_model(&b);
+  } else {
+    cost->basis = KC_BASIS_KERNELS;
+    add_integrity(&b);
+    cost->context_ops = cost->op_count;
+    KC_TRY(kc_cost_tables_build(&cost->tables, config, diag));
   }
-  add_integrity(&b);
-  cost->context_ops = cost->op_count; /* in front, because most steps visit only these */
-  add_products(&b);
-  add_tied_head(&b);
-  add_norms(&b);
-  add_allreduce(&b);
+  set_host(cost, config->profile);
+  cost->foreign = is_foreign(config);
   return KC_OK;
 }
 

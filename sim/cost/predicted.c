@@ -1,7 +1,9 @@
 /* The predicted executor (see predicted.h).
  *
- *   finish    heap of slots by the step that yields their last token; a slot enters it when its
- *             decoding is certain: it joined with its KV in place, or its last chunk runs
+ *   finish    heap of slots by the ticks (steps with decoding) that have passed when their last
+ *   token
+ *             is there; a slot enters it when its decoding is certain: it joined with its KV in
+ *             place, or its last chunk runs
  *   remaining tokens still to come, from join until then
  *   dense     what a step of n decodes and no prefill costs apart from contexts; most steps look
  *             it up, because the batch has not changed
@@ -21,7 +23,7 @@ enum kc_err kc_predicted_init(struct kc_predicted *predicted, const struct kc_co
                               const struct kc_request *requests, uint64_t max_model_len,
                               uint32_t slots, struct kc_arena *arena)
 {
-  KC_ASSERT(cost->op_count > 0);
+  KC_ASSERT(cost->op_count > 0 || cost->tables != NULL);
   KC_ASSERT(max_model_len >= 2);
   *predicted = (struct kc_predicted){
       .cost = cost, .requests = requests, .max_model_len = max_model_len, .slots = slots};
@@ -35,12 +37,30 @@ enum kc_err kc_predicted_init(struct kc_predicted *predicted, const struct kc_co
   return taken ? KC_OK : KC_ERR_MEMORY;
 }
 
-/* The slot yields a token in `step` and in each one after, until `remaining` have come. */
-static void schedule_finish(struct kc_predicted *p, uint32_t slot, uint64_t step)
+/* Ticks that have passed when the step is over. */
+static uint64_t ticks_after(const struct kc_step *step)
+{
+  KC_ASSERT(step->tick <= step->index);
+  return step->tick + step->decoding;
+}
+
+/* The slot yields a token in `step`, decoding or not, and in each tick after, until `remaining`
+ * have come. */
+static void schedule_finish(struct kc_predicted *p, uint32_t slot, const struct kc_step *step)
 {
   KC_ASSERT(p->remaining[slot] > 0);
   KC_ASSERT(!kc_heap_has(&p->finish, slot));
-  kc_heap_push(&p->finish, (int64_t)(step + p->remaining[slot] - 1), slot);
+  kc_heap_push(&p->finish, (int64_t)(ticks_after(step) + p->remaining[slot] - 1), slot);
+}
+
+/* It makes no token in this tick, so everything to come comes one tick later. */
+static void postpone(struct kc_predicted *p, uint32_t slot)
+{
+  KC_ASSERT(kc_heap_has(&p->finish, slot));
+  const int64_t key = p->finish.entry[p->finish.position[slot]].key;
+  KC_ASSERT(key < INT64_MAX);
+  kc_heap_remove(&p->finish, slot);
+  kc_heap_push(&p->finish, key + 1, slot);
 }
 
 static void apply_delta(struct kc_predicted *p, const struct kc_step *step)
@@ -55,11 +75,12 @@ static void apply_delta(struct kc_predicted *p, const struct kc_step *step)
     KC_ASSERT(join->outputs < output);
     p->remaining[join->slot] = output - join->outputs;
     p->order[join->slot] = p->next_order++;
-    if (join->kv_in_place) schedule_finish(p, join->slot, step->index);
+    if (join->kv_in_place) schedule_finish(p, join->slot, step);
   }
   for (uint32_t i = 0; i < step->chunk_count; i++) {
-    if (step->chunk[i].last) schedule_finish(p, step->chunk[i].slot, step->index);
+    if (step->chunk[i].last) schedule_finish(p, step->chunk[i].slot, step);
   }
+  for (uint32_t i = 0; i < step->pause_count; i++) postpone(p, step->pause[i]);
 }
 
 /* Shell sort by join order: small, in place, and no worse on a wave of thousands. */
@@ -75,15 +96,25 @@ static void sort_by_order(uint32_t *slots, uint32_t count, const uint64_t *order
   }
 }
 
-static uint32_t collect_finished(struct kc_predicted *p, uint64_t step)
+/* Those who gave up: what is left of their tokens nobody waits for. */
+static void forget_ghosts(struct kc_predicted *p, const struct kc_step *step)
+{
+  for (uint32_t i = 0; i < step->ghost_count; i++) {
+    const uint32_t slot = step->ghost[i].slot;
+    KC_ASSERT(slot < p->slots);
+    if (kc_heap_has(&p->finish, slot)) kc_heap_remove(&p->finish, slot);
+  }
+}
+
+static uint32_t collect_finished(struct kc_predicted *p, uint64_t ticks)
 {
   uint32_t count = 0;
-  while (kc_heap_top_key(&p->finish) == (int64_t)step) {
+  while (kc_heap_top_key(&p->finish) == (int64_t)ticks) {
     const uint32_t slot = p->finish.entry[0].item;
     kc_heap_remove(&p->finish, slot);
     p->finished[count++] = slot;
   }
-  KC_ASSERT(kc_heap_top_key(&p->finish) > (int64_t)step);
+  KC_ASSERT(kc_heap_top_key(&p->finish) > (int64_t)ticks);
   if (count > 1) sort_by_order(p->finished, count, p->order);
   return count;
 }
@@ -98,7 +129,29 @@ static kc_ps duration(struct kc_predicted *p, const struct kc_step *step)
     dense = kc_cost_dense(p->cost, sum->decodes, sum->logits);
     p->dense[sum->decodes] = dense;
   }
-  return kc_cost_round(dense + kc_cost_context(p->cost, sum));
+  return kc_cost_finish(p->cost, sum, dense);
+}
+
+static void note_trust(struct kc_predicted *p, const struct kc_step *step, kc_ps duration_ps)
+{
+  struct kc_cost_trust *trust = &p->trust;
+  KC_ASSERT(duration_ps > 0);
+  trust->steps++;
+  trust->time_ps = kc_ps_add(trust->time_ps, duration_ps);
+  if (p->cost->basis == KC_BASIS_DATASHEET) return; /* nothing was fitted anywhere */
+  if (!kc_cost_outside(p->cost, &step->sum, &trust->outside)) return;
+  trust->steps_outside++;
+  trust->outside_ps = kc_ps_add(trust->outside_ps, duration_ps);
+}
+
+struct kc_cost_trust kc_predicted_trust(const struct kc_predicted *predicted)
+{
+  struct kc_cost_trust trust = predicted->trust;
+  KC_ASSERT(trust.steps_outside <= trust.steps);
+  trust.basis = predicted->cost->basis;
+  trust.level = trust.basis == KC_BASIS_DATASHEET ? KC_LEVEL_DATASHEET
+              : trust.steps_outside > 0 ? KC_LEVEL_EXTRAPOLATED : KC_LEVEL_CALIBRATED;
+  return trust;
 }
 
 static enum kc_err run(void *context, const struct kc_step *step, struct kc_step_result *result,
@@ -108,8 +161,10 @@ static enum kc_err run(void *context, const struct kc_step *step, struct kc_step
   (void)diag;
   KC_ASSERT(step->sum.decodes + step->sum.chunks > 0);
   if (step->composition_changed) apply_delta(p, step);
+  if (step->ghost_count > 0) forget_ghosts(p, step);
   *result = (struct kc_step_result){.duration_ps = duration(p, step)};
-  result->finish_count = collect_finished(p, step->index);
+  note_trust(p, step, result->duration_ps);
+  result->finish_count = collect_finished(p, ticks_after(step));
   result->finish = p->finished;
   return KC_OK;
 }

@@ -12,19 +12,23 @@ struct kc_predicted {
   const struct kc_cost *cost;
   const struct kc_request *requests;
   uint64_t max_model_len;
-  struct kc_heap finish;     /* key = step in which the slot yields its last token */
+  struct kc_heap finish;     /* key = ticks that have passed when the slot has yielded its last
+                                token */
   uint32_t *remaining;       /* [slot] tokens still to come, for slots in prefill */
   uint64_t *order;           /* [slot] join order, to report finishes in batch order */
   uint64_t next_order;
   uint32_t *finished;        /* [slots] result */
   kc_u128 *dense;            /* [slots + 1] by number of decodes; 0 = not yet known */
   uint32_t slots;
+  struct kc_cost_trust trust; /* of the steps so far; its level is set by kc_predicted_trust */
 };
 
 size_t kc_predicted_need(uint32_t slots);
 enum kc_err kc_predicted_init(struct kc_predicted *predicted, const struct kc_cost *cost,
                               const struct kc_request *requests, uint64_t max_model_len,
                               uint32_t slots, struct kc_arena *arena);
+/* What the times of the steps so far are worth. */
+struct kc_cost_trust kc_predicted_trust(const struct kc_predicted *predicted);
 struct kc_executor kc_predicted_executor(struct kc_predicted *predicted);
 
 #endif

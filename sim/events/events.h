@@ -1,7 +1,8 @@
 /* Event queue with a total order (time, band, seq); two implementations behind four functions.
  *
- * Bands order what happens at one instant: arrivals before completions before scheduler steps
- * before statistics before the end. `seq` is given at scheduling: first in, first out in a band.
+ * Bands order what happens at one instant: arrivals before completions before deadlines (a request
+ * that completes at its deadline has kept it) before scheduler steps before statistics before the
+ * end. `seq` is given at scheduling: first in, first out in a band.
  *
  * The binary heap is the one in use (auditable). The radix heap (monotone: nothing is scheduled
  * before the last popped time) is its differential-test twin; it is faster where many events share
@@ -16,9 +17,10 @@
 enum kc_band {
   KC_BAND_ARRIVAL = 0,
   KC_BAND_COMPLETION = 1,
-  KC_BAND_STEP = 2,
-  KC_BAND_STATISTICS = 3,
-  KC_BAND_END = 4
+  KC_BAND_DEADLINE = 2,
+  KC_BAND_STEP = 3,
+  KC_BAND_STATISTICS = 4,
+  KC_BAND_END = 5
 };
 
 struct kc_event {

@@ -1,13 +1,10 @@
 /* The canonical bytes of a result: the one place that knows their layout (see metrics.h). */
 #include "sim/metrics/metrics.h"
 
-/* Raised whenever the layout or the meaning of a word changes. */
-#define CANONICAL_VERSION UINT64_C(1)
-
 void kc_canonical_begin(struct kc_sha256 *sha)
 {
   kc_sha256_init(sha);
-  kc_sha256_update_u64(sha, CANONICAL_VERSION);
+  kc_sha256_update_u64(sha, KC_CANONICAL_LAYOUT);
 }
 
 void kc_canonical_outcome(struct kc_sha256 *sha, const struct kc_outcome *outcome)
@@ -15,8 +12,8 @@ void kc_canonical_outcome(struct kc_sha256 *sha, const struct kc_outcome *outcom
   const uint64_t words[6] = {
       outcome->request,
       (uint64_t)outcome->status | (uint64_t)outcome->reason << 8 |
-          (uint64_t)outcome->preemptions << 32,
-      outcome->output_tokens,
+          (uint64_t)outcome->contaminated << 16 | (uint64_t)outcome->preemptions << 32,
+      (uint64_t)outcome->output_tokens | (uint64_t)outcome->cached_tokens << 32,
       (uint64_t)outcome->first_token_ps,
       (uint64_t)outcome->end_ps,
       (uint64_t)outcome->resident_ps};
@@ -30,7 +27,8 @@ static void add_totals(struct kc_sha256 *sha, const struct kc_summary *totals)
       totals->requests_total,  totals->input_tokens,          totals->output_tokens,
       totals->steps,           totals->preemptions,           totals->max_running,
       totals->max_waiting,     totals->kv_peak_tokens,        totals->kv_peak_pages,
-      totals->tokens_clipped_requests, (uint64_t)totals->makespan_ps, (uint64_t)totals->busy_ps};
+      totals->tokens_clipped_requests, totals->recached_tokens, (uint64_t)totals->makespan_ps,
+      (uint64_t)totals->busy_ps};
   kc_sha256_update_words(sha, words, sizeof words / sizeof words[0]);
 }
 

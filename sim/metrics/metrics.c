@@ -87,12 +87,16 @@ static void on_step(void *context, const struct kc_step_report *report)
   metrics->area_ps += (kc_u128)(uint64_t)duration_ps * report->running;
   metrics->tokens_out += report->tokens_out;
   if (report->steady_decodes > 0) {
-    kc_histogram_add(&metrics->itl, duration_ps, report->steady_decodes);
+    kc_histogram_add(&metrics->itl, report->steady_gap_ps, report->steady_decodes);
   }
   if (report->running > total->max_running) total->max_running = report->running;
   if (report->waiting > total->max_waiting) total->max_waiting = report->waiting;
   if (report->pages_used > total->kv_peak_pages) total->kv_peak_pages = report->pages_used;
   if (report->held_tokens > total->kv_peak_tokens) total->kv_peak_tokens = report->held_tokens;
+  if (report->pages_cached_idle > total->kv_peak_cached_pages) {
+    total->kv_peak_cached_pages = report->pages_cached_idle;
+  }
+  total->ghost_slots += report->ghosts;
   if (report->end_ps >= metrics->timeline_next_ps) sample_timeline(metrics, report);
 }
 
@@ -105,20 +109,50 @@ static void on_gap(void *context, kc_ps gap_ps)
 
 /* ---- requests ---- */
 
-static void book_completed(struct kc_metrics *metrics, const struct kc_outcome *outcome)
+/* Did a completed request keep the limits of its class? One token has no TPOT to miss. */
+static bool kept_limits(const struct kc_metrics *metrics, const struct kc_outcome *outcome,
+                        kc_ps tpot_ps)
+{
+  if (metrics->limits == NULL) return true;
+  const struct kc_limits *limits =
+      &metrics->limits[metrics->requests[outcome->request].class_index];
+  KC_ASSERT(outcome->status == KC_STATUS_COMPLETED);
+  return outcome->first_token_ps - outcome->arrival_ps <= limits->ttft_ps &&
+         tpot_ps <= limits->tpot_ps;
+}
+
+/* True when it also kept its limits. */
+static bool book_completed(struct kc_metrics *metrics, const struct kc_outcome *outcome)
 {
   const struct kc_request *r = &metrics->requests[outcome->request];
   const uint32_t outputs = outcome->output_tokens;
   KC_ASSERT(outputs == kc_request_output(r, metrics->max_model_len));
   KC_ASSERT(outcome->first_token_ps <= outcome->end_ps);
+  kc_groups_note(&metrics->groups, KC_LATENCY_E2E, outcome->request);
   metrics->e2e[metrics->e2e_count++] = outcome->end_ps - outcome->arrival_ps;
   metrics->total.input_tokens_completed += r->input_tokens;
   metrics->total.output_tokens_completed += outputs;
   metrics->total.tokens_clipped_requests += outputs < r->output_tokens;
-  if (outputs < 2) return;
+  if (outputs < 2) return kept_limits(metrics, outcome, 0);
   const uint64_t gaps = outputs - 1;
   const uint64_t stretch = (uint64_t)(outcome->end_ps - outcome->first_token_ps);
-  metrics->tpot[metrics->tpot_count++] = (kc_ps)((stretch + gaps / 2) / gaps);
+  const kc_ps tpot_ps = (kc_ps)((stretch + gaps / 2) / gaps);
+  kc_groups_note(&metrics->groups, KC_LATENCY_TPOT, outcome->request);
+  metrics->tpot[metrics->tpot_count++] = tpot_ps;
+  return kept_limits(metrics, outcome, tpot_ps);
+}
+
+/* What prefix caching did for it, and what faults did to it. */
+static void book_pages(struct kc_metrics *metrics, const struct kc_outcome *outcome)
+{
+  struct kc_summary *total = &metrics->total;
+  const uint32_t input = metrics->requests[outcome->request].input_tokens;
+  KC_ASSERT(outcome->cached_tokens < input || outcome->cached_tokens == 0);
+  if (outcome->resident_ps > 0) total->admitted_tokens += input;
+  total->cached_tokens += outcome->cached_tokens;
+  total->recached_tokens += outcome->recached_tokens;
+  total->warm_requests += outcome->cached_tokens > 0;
+  total->contaminated += outcome->contaminated;
 }
 
 static void on_end(void *context, const struct kc_outcome *outcome)
@@ -136,10 +170,15 @@ static void on_end(void *context, const struct kc_outcome *outcome)
   total->preemptions += outcome->preemptions;
   metrics->residence_ps += (uint64_t)outcome->resident_ps;
   if (outcome->end_ps > metrics->last_end_ps) metrics->last_end_ps = outcome->end_ps;
+  book_pages(metrics, outcome);
   if (outcome->first_token_ps != KC_PS_NEVER) {
+    kc_groups_note(&metrics->groups, KC_LATENCY_TTFT, outcome->request);
     metrics->ttft[metrics->ttft_count++] = outcome->first_token_ps - outcome->arrival_ps;
   }
-  if (outcome->status == KC_STATUS_COMPLETED) book_completed(metrics, outcome);
+  const bool met = outcome->status == KC_STATUS_COMPLETED && book_completed(metrics, outcome) &&
+                   !outcome->contaminated;
+  total->slo_met += met;
+  kc_groups_outcome(&metrics->groups, outcome, metrics->max_model_len, met);
   if (metrics->recorder.on_outcome == NULL || metrics->failure != KC_OK) return;
   metrics->failure =
       metrics->recorder.on_outcome(metrics->recorder.context, &named,
@@ -195,6 +234,9 @@ void kc_metrics_finish(struct kc_metrics *metrics, struct kc_summary *out)
     const kc_u128 rate = (scaled + span / 2) / span;
     total->output_tok_s_micro = rate < UINT64_MAX ? (uint64_t)rate : UINT64_MAX;
   }
+  kc_groups_finish(&metrics->groups, KC_LATENCY_TTFT, metrics->ttft, metrics->ttft_count);
+  kc_groups_finish(&metrics->groups, KC_LATENCY_TPOT, metrics->tpot, metrics->tpot_count);
+  kc_groups_finish(&metrics->groups, KC_LATENCY_E2E, metrics->e2e, metrics->e2e_count);
   kc_statistic_of(&total->ttft, metrics->ttft, metrics->ttft_count);
   kc_statistic_of(&total->tpot, metrics->tpot, metrics->tpot_count);
   kc_statistic_of(&total->e2e, metrics->e2e, metrics->e2e_count);

@@ -12,10 +12,11 @@
  * unless `row_of` says otherwise: sessions are offered in an order that the run decides.
  *
  * result_sha256 covers, as little-endian 64-bit words: a version word; six words per outcome in the
- * order in which they ended (row of the request; status | reason << 8 | preemptions << 32; outputs;
- * first_token_ps; end_ps; resident_ps); then the totals (requests, input tokens, output tokens,
- * steps, preemptions, max_running, max_waiting, kv_peak_tokens, kv_peak_pages, clipped requests,
- * makespan_ps, busy_ps); then the ITL histogram: its total, and (bucket, count) of each non-empty
+ * order in which they ended (row of the request; status | reason << 8 | contaminated << 16 |
+ * preemptions << 32; outputs | cached_tokens << 32; first_token_ps; end_ps; resident_ps); then the
+ * totals (requests, input tokens, output tokens, steps, preemptions, max_running, max_waiting,
+ * kv_peak_tokens, kv_peak_pages, clipped requests, recached_tokens, makespan_ps, busy_ps); then the
+ * ITL histogram: its total, and (bucket, count) of each non-empty
  * bucket in ascending order. It is the same whether rows are kept or not. kc_canonical_* below are
  * the one place that knows this layout.
  */
@@ -24,6 +25,7 @@
 
 #include "engine/base/digest.h"
 #include "engine/instance/instance.h"
+#include "sim/metrics/groups.h"
 #include "sim/metrics/histogram.h"
 
 enum { KC_TIMELINE_MAX = 2048 };
@@ -43,15 +45,19 @@ struct kc_recorder {
                             const struct kc_request *request, struct kc_diag *diag);
 };
 
-struct kc_statistic {
-  uint64_t count;          /* requests, or gaps for ITL, that it covers */
-  kc_ps mean_ps, p50_ps, p90_ps, p95_ps, p99_ps, min_ps, max_ps; /* valid when count > 0 */
-};
-
 struct kc_summary {
   uint64_t requests_total, requests_by_status[KC_STATUSES], requests_by_reason[KC_REASONS];
   uint64_t input_tokens, output_tokens; /* of all requests offered; produced */
   uint64_t input_tokens_completed, output_tokens_completed;
+  uint64_t admitted_tokens;             /* prompt tokens of requests that held a slot */
+  uint64_t cached_tokens;               /* of those, found in the cache at the first admission */
+  uint64_t recached_tokens;             /* found again after preemptions */
+  uint64_t warm_requests;               /* with cached tokens */
+  uint64_t pages_evicted;               /* cached pages dropped to make room; told by replay */
+  uint64_t kv_peak_cached_pages;        /* most pages that were kept and used by nobody */
+  uint64_t slo_met;                     /* completed requests that kept the limits of their class */
+  uint64_t contaminated;                /* requests with a token from a page not their own */
+  uint64_t ghost_slots;                 /* slots that decoded for nobody, over all steps */
   struct kc_statistic ttft, tpot, itl, e2e;
   kc_ps makespan_ps, busy_ps;
   uint64_t steps, preemptions;
@@ -67,6 +73,8 @@ struct kc_metrics {
   const uint32_t *row_of;     /* [position] row of the trace, as far as offered; NULL after init:
                                  the position itself. Set by replay before the first arrival */
   struct kc_recorder recorder;
+  const struct kc_limits *limits; /* [class]; NULL: nobody has any. Set before the first outcome */
+  struct kc_groups groups;    /* group == NULL after init: none are kept. Set likewise */
   struct kc_sha256 sha;
   struct kc_histogram itl;
   kc_ps *ttft, *tpot, *e2e;   /* one entry per request at most */
@@ -97,13 +105,12 @@ void kc_metrics_arrival(struct kc_metrics *metrics, uint32_t request);
 /* Closes the books: asserts Little's law and token conservation, sorts, hashes. */
 void kc_metrics_finish(struct kc_metrics *metrics, struct kc_summary *out);
 
-/* The canonical bytes behind result_sha256; also used to verify a stored run. */
+/* The canonical bytes behind result_sha256; also used to verify a stored run. The layout's number
+ * is raised whenever the layout or the meaning of a word changes; it is the first word. */
+#define KC_CANONICAL_LAYOUT 2
 void kc_canonical_begin(struct kc_sha256 *sha);
 void kc_canonical_outcome(struct kc_sha256 *sha, const struct kc_outcome *outcome);
 void kc_canonical_end(struct kc_sha256 *sha, const struct kc_summary *totals,
                       const struct kc_histogram *itl, char hex[KC_SHA256_HEX_BYTES]);
-
-/* Nearest-rank statistics of `count` values; reorders them. */
-void kc_statistic_of(struct kc_statistic *out, kc_ps *values, uint64_t count);
 
 #endif

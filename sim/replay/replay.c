@@ -3,6 +3,8 @@
  *   event queue:  ARRIVAL     the next request of the table (one at a time: the table is a stream)
  *                 COMPLETION  the step under way ends
  *                 STEP        the instance is ready to run
+ *                 CANCEL, QUEUE_TIMEOUT, TIMEOUT   a request's patience ends; up to three for each
+ *                             request offered, which do nothing when it has ended by then
  *
  * The instance runs ahead on its own while nothing else is due up to the end of the step under way.
  * So the queue is touched a few times per arrival, not once per step.
@@ -18,7 +20,8 @@
 #include "sim/events/events.h"
 #include "sim/replay/session.h"
 
-enum { EVENT_ARRIVAL = 1, EVENT_STEP = 2, EVENT_COMPLETION = 3, QUEUE_CAPACITY = 8,
+enum { EVENT_ARRIVAL = 1, EVENT_STEP = 2, EVENT_COMPLETION = 3, EVENT_CANCEL = 4,
+       EVENT_QUEUE_TIMEOUT = 5, EVENT_TIMEOUT = 6, QUEUE_CAPACITY = 8, DEADLINES = 3,
        POLL_EVERY = 4096 };
 
 struct replay {
@@ -44,11 +47,11 @@ static void offer(struct replay *replay, kc_ps now_ps)
   const struct kc_closed_config *closed = &replay->config->closed_config;
   KC_ASSERT(replay->offered < replay->config->request_count);
   KC_ASSERT(now_ps >= 0);
-  replay->config->requests[replay->offered++] =
-      (struct kc_request){.arrival_ps = now_ps,
-                          .input_tokens = closed->input_tokens,
-                          .output_tokens = closed->output_tokens,
-                          .max_tokens = closed->output_tokens};
+  struct kc_request *request = &replay->config->requests[replay->offered++];
+  request->arrival_ps = now_ps;
+  request->input_tokens = closed->input_tokens;
+  request->output_tokens = closed->output_tokens;
+  request->max_tokens = closed->output_tokens;
 }
 
 static uint32_t offers_left(const struct replay *replay)
@@ -135,6 +138,46 @@ static enum kc_err offer_row(struct replay *replay, kc_ps now_ps, struct kc_diag
   return KC_OK;
 }
 
+/* ---- patience ---- */
+
+static enum kc_err push_deadline(struct replay *replay, kc_ps now_ps, kc_ps after_ps,
+                                 uint32_t kind, uint32_t request)
+{
+  KC_ASSERT(now_ps >= 0 && after_ps >= 0);
+  if (after_ps == KC_PS_NEVER || after_ps >= KC_PS_NEVER - now_ps) return KC_OK;
+  return kc_events_push(replay->queue, now_ps + after_ps, KC_BAND_DEADLINE, kind, request);
+}
+
+/* The request at this position of the table has just been offered. */
+static enum kc_err schedule_deadlines(struct replay *replay, uint32_t request, kc_ps now_ps)
+{
+  const struct kc_replay_config *config = replay->config;
+  const uint32_t row = replay->has_sessions ? replay->sessions.row_of[request] : request;
+  KC_ASSERT(row < config->request_count);
+  if (config->cancel_after_ps != NULL) {
+    KC_TRY(push_deadline(replay, now_ps, config->cancel_after_ps[row], EVENT_CANCEL, request));
+  }
+  if (config->patience == NULL) return KC_OK;
+  const struct kc_patience *patience = &config->patience[config->requests[request].class_index];
+  KC_TRY(push_deadline(replay, now_ps, patience->queue_timeout_ps, EVENT_QUEUE_TIMEOUT, request));
+  return push_deadline(replay, now_ps, patience->timeout_ps, EVENT_TIMEOUT, request);
+}
+
+static void handle_deadline(struct replay *replay, const struct kc_event *event)
+{
+  struct kc_instance *instance = &replay->instance;
+  const bool cancels = event->kind == EVENT_CANCEL;
+  KC_ASSERT(event->subject < replay->delivered);
+  if (event->kind == EVENT_QUEUE_TIMEOUT && !kc_instance_waits(instance, event->subject)) return;
+  (void)kc_instance_cancel(instance, event->subject, event->time_ps,
+                           cancels ? KC_STATUS_CANCELLED : KC_STATUS_TIMED_OUT);
+}
+
+static bool has_deadlines(const struct kc_replay_config *config)
+{
+  return config->patience != NULL || config->cancel_after_ps != NULL;
+}
+
 static enum kc_err handle_arrival(struct replay *replay, const struct kc_event *event,
                                   struct kc_diag *diag)
 {
@@ -142,10 +185,11 @@ static enum kc_err handle_arrival(struct replay *replay, const struct kc_event *
   KC_ASSERT(replay->has_sessions || event->subject == replay->delivered);
   KC_ASSERT(replay->delivered < replay->offered);
   replay->arrival_scheduled = false;
-  kc_metrics_arrival(replay->metrics, replay->delivered);
-  replay->delivered++;
+  const uint32_t request = replay->delivered++;
+  kc_metrics_arrival(replay->metrics, request);
   kc_instance_arrive(&replay->instance);
-  return KC_OK;
+  if (!has_deadlines(replay->config)) return KC_OK;
+  return schedule_deadlines(replay, request, event->time_ps);
 }
 
 static bool interrupted(const struct kc_replay_config *config)
@@ -182,6 +226,7 @@ static enum kc_err handle_step(struct replay *replay, struct kc_diag *diag)
   struct kc_instance *instance = &replay->instance;
   KC_ASSERT(replay->step_scheduled);
   replay->step_scheduled = false;
+  if (!kc_instance_busy(instance)) return KC_OK; /* a deadline of this instant ended the last one */
   do {
     KC_ASSERT(kc_instance_busy(instance));
     KC_TRY(poll(replay, diag));
@@ -207,8 +252,10 @@ static enum kc_err run_events(struct replay *replay, struct kc_diag *diag)
       KC_TRY(handle_arrival(replay, &event, diag));
     } else if (event.kind == EVENT_COMPLETION) {
       KC_TRY(end_step(replay, diag));
-    } else {
+    } else if (event.kind == EVENT_STEP) {
       KC_TRY(handle_step(replay, diag));
+    } else {
+      handle_deadline(replay, &event);
     }
     KC_TRY(recorder_failure(replay, diag)); /* a request may be refused when it arrives */
     KC_TRY(schedule_arrival(replay));
@@ -216,24 +263,43 @@ static enum kc_err run_events(struct replay *replay, struct kc_diag *diag)
   }
   KC_ASSERT(replay->delivered == replay->config->request_count);
   KC_ASSERT(!kc_instance_busy(&replay->instance));
+  /* Steps report what they evicted; a forming that ran nothing has no step to report it. */
+  replay->metrics->total.pages_evicted = replay->instance.cache.counts.pages_evicted;
   return kc_instance_finish(&replay->instance, diag);
 }
 
 /* ---- set-up ---- */
 
-/* Sessions may have an arrival in the queue for every row. */
+/* Sessions may have an arrival in the queue for every row, and clients with patience its ends. */
 static uint32_t queue_capacity(const struct kc_replay_config *config)
 {
-  KC_ASSERT(config->request_count < UINT32_MAX - QUEUE_CAPACITY);
-  return QUEUE_CAPACITY + (config->session.row != NULL ? config->request_count : 0);
+  uint64_t each = config->session.row != NULL;
+  if (has_deadlines(config)) each += DEADLINES;
+  const uint64_t capacity = QUEUE_CAPACITY + each * config->request_count;
+  KC_ASSERT(config->request_count > 0);
+  KC_ASSERT(capacity < UINT32_MAX); /* 10^8 requests at most */
+  return (uint32_t)capacity;
+}
+
+/* The instance as it is run: what follows from the rest of the configuration is filled in. */
+static struct kc_instance_config instance_config(const struct kc_replay_config *config)
+{
+  struct kc_instance_config instance = config->instance;
+  instance.demand_is_final = config->closed;
+  KC_ASSERT(config->request_count > 0);
+  KC_ASSERT(instance.policy != NULL);
+  instance.requests_max = config->request_count;
+  return instance;
 }
 
 size_t kc_replay_need(const struct kc_replay_config *config)
 {
   const uint32_t count = config->request_count;
-  const size_t needs[] = {kc_instance_need(&config->instance), kc_metrics_need(count),
+  const struct kc_instance_config instance = instance_config(config);
+  const size_t needs[] = {kc_instance_need(&instance), kc_metrics_need(count),
                           kc_events_need(KC_QUEUE_BINARY, queue_capacity(config)),
-                          config->session.row != NULL ? kc_sessions_need(count) : 0};
+                          config->session.row != NULL ? kc_sessions_need(count) : 0,
+                          config->keep_groups ? kc_groups_need(&config->groups, count) : 0};
   size_t total = 0;
   KC_ASSERT(config->request_count > 0);
   for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
@@ -248,8 +314,7 @@ static enum kc_err set_up(struct replay *replay, struct kc_arena *arena, struct 
   const struct kc_replay_config *config = replay->config;
   const struct kc_observer observer = {
       .context = replay, .on_step = on_step, .on_gap = on_gap, .on_end = on_end};
-  struct kc_instance_config instance = config->instance;
-  instance.demand_is_final = config->closed;
+  const struct kc_instance_config instance = instance_config(config);
   replay->queue = kc_events_create(KC_QUEUE_BINARY, queue_capacity(config), arena);
   if (replay->queue == NULL ||
       kc_metrics_init(replay->metrics, config->requests, config->request_count,
@@ -257,6 +322,12 @@ static enum kc_err set_up(struct replay *replay, struct kc_arena *arena, struct 
     return kc_fail(diag, KC_ERR_MEMORY, "the run's tables need more memory than was reserved");
   }
   replay->books = kc_metrics_observer(replay->metrics);
+  replay->metrics->limits = config->limits;
+  if (config->keep_groups &&
+      kc_groups_init(&replay->metrics->groups, &config->groups, config->requests,
+                     config->request_count, arena) != KC_OK) {
+    return kc_fail(diag, KC_ERR_MEMORY, "the run's tables need more memory than was reserved");
+  }
   if (replay->has_sessions) {
     KC_TRY(kc_sessions_init(&replay->sessions, &config->session, config->request_count,
                             replay->queue, EVENT_ARRIVAL, arena, diag));
@@ -298,7 +369,8 @@ enum kc_err kc_replay_run(const struct kc_replay_config *config, struct kc_metri
                                       .oom_request = renamed ? replay.sessions.row_of[oom_request]
                                                              : oom_request,
                                       .oom_demand_pages = replay.instance.oom_demand_pages,
-                                      .pages = config->instance.pages};
+                                      .pages = config->instance.pages,
+                                      .injector = replay.instance.injector};
   kc_metrics_finish(metrics, &result->summary);
   return KC_OK;
 }

@@ -9,6 +9,7 @@
 #define KC_SIM_REPLAY_REPLAY_H
 
 #include "sim/metrics/metrics.h"
+#include "sim/replay/patience.h"
 
 enum kc_closed_mode {
   KC_CLOSED_WAVE,   /* `concurrency` requests at once; the next wave when all have ended */
@@ -35,14 +36,24 @@ struct kc_session_config {
 struct kc_replay_config {
   struct kc_instance_config instance;
   struct kc_executor executor;
-  /* Open loop: all requests, sorted by arrival. Closed loop and sessions: room for `request_count`
-   * of them; the run writes each one when it is offered. Sessions are offered in another order than
-   * they stand in the trace; results name the row of the trace in every case. */
+  /* Open loop: all requests, sorted by arrival. Closed loop: `request_count` of them, of which the
+   * run writes arrival and lengths when they are offered; tenant, class and contents are taken as
+   * they stand. Sessions: room for `request_count`, written from their rows. Sessions are offered
+   * in another order than they stand in the trace; results name the row of the trace in every
+   * case. */
   struct kc_request *requests;
   uint32_t request_count;
   bool closed;
   struct kc_closed_config closed_config;
   struct kc_session_config session; /* not with `closed` */
+  /* How long clients wait. */
+  const struct kc_patience *patience; /* [class_count], by class of the request; NULL = for ever */
+  const kc_ps *cancel_after_ps;       /* [request_count] by row, KC_PS_NEVER = does not cancel;
+                                         NULL: nobody does */
+  /* Limits and groups of the results. */
+  const struct kc_limits *limits;     /* [class_count]; NULL = none */
+  bool keep_groups;                   /* figures by class, tenant, warmth */
+  struct kc_groups_config groups;     /* class_count and tenant_count, both >= 1 with keep_groups */
   struct kc_recorder recorder;
   bool (*interrupted)(void *context); /* polled every 4096 steps or events; may be NULL */
   void *interrupted_context;
@@ -54,6 +65,7 @@ struct kc_replay_result {
   uint32_t oom_request;     /* row of the trace, as in outcomes */
   uint64_t oom_demand_pages;
   uint64_t pages;
+  struct kc_injector injector; /* what faults on purpose came to; config.kinds 0: none */
 };
 
 /* Arena bytes for a run: instance and metrics. */

@@ -254,6 +254,39 @@ enum kc_err kc_data_find(const char *folder, const char *name, const char *suffi
                  nearest[0] == '\0' ? "" : "\"", folders);
 }
 
+enum kc_err kc_kernels_find(const struct kc_gpu *gpu, const char *kernels, const char *model,
+                            uint32_t tensor, char out[KC_DIAG_PATH_BYTES], struct kc_diag *diag)
+{
+  char near[KC_DIAG_PATH_BYTES], file[128];
+  KC_ASSERT(kernels[0] != '\0');
+  folder_of(gpu->path, near);
+  if (try_place(near, kernels, "", is_folder, out)) {
+    memcpy(near, out, sizeof near);
+    snprintf(file, sizeof file, "%.90s-tp%u.yaml", model, tensor);
+    if (try_file(near, file, "", out)) return KC_OK;
+    return kc_fail_at(diag, KC_ERR_FILE, near, 0, 0, "no layers of %s at tensor degree %u were "
+                      "measured here (%s is not there); use another profile", model, tensor, file);
+  }
+  if (try_file(near, kernels, "", out)) return KC_OK;
+  return kc_fail_at(diag, KC_ERR_FILE, gpu->path, 0, 0, "the measured kernels \"%s\" are not "
+                    "beside this file", kernels);
+}
+
+enum kc_err kc_data_folder(const char *folder, char out[KC_DIAG_PATH_BYTES], struct kc_diag *diag)
+{
+  KC_ASSERT(folder != NULL && out != NULL);
+  struct search search = {0};
+  char folders[KC_DIAG_TEXT_BYTES];
+  data_folders(&search, folder, NULL);
+  for (uint32_t i = 0; i < search.count; i++) {
+    if (!is_folder(search.folder[i])) continue;
+    memcpy(out, search.folder[i], KC_DIAG_PATH_BYTES);
+    return KC_OK;
+  }
+  list_folders(&search, folders, sizeof folders);
+  return kc_fail(diag, KC_ERR_FILE, "folder \"%s\" is not there; searched %s", folder, folders);
+}
+
 enum kc_err kc_trace_find(const char *name, const char *beside, char out[KC_DIAG_PATH_BYTES],
                           struct kc_diag *diag)
 {

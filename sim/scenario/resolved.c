@@ -27,7 +27,7 @@ static void put_text(FILE *out, const char *text)
 /* A decimal that parses back to `value`: 15 digits say what a person wrote, 17 say anything. */
 static void put_number(FILE *out, double value)
 {
-  KC_ASSERT(value >= 0);
+  KC_ASSERT(value == value);
   char text[40];
   for (int digits = 15; digits <= 17; digits++) {
     double back = 0;
@@ -71,6 +71,48 @@ static void put_memory(FILE *out, const struct kc_memory_config *memory)
   fprintf(out, ", extra: %llu}\n", (unsigned long long)memory->extra_bytes);
 }
 
+static void put_faults(FILE *out, const struct kc_inject_config *inject)
+{
+  const char *separator = "";
+  if (inject->kinds == 0) return;
+  KC_ASSERT(inject->every_steps > 0);
+  fputs("    faults: {kinds: \"", out);
+  for (int bit = 0; bit < KC_INJECT_KINDS; bit++) {
+    if ((inject->kinds >> bit & 1) == 0) continue;
+    fprintf(out, "%s%s", separator, kc_inject_kind_name((enum kc_inject_kind)(1 << bit)));
+    separator = ",";
+  }
+  fprintf(out, "\", every_steps: %u}\n", inject->every_steps);
+}
+
+/* Keys that every policy reads, then those of this one. */
+static void put_scheduler(FILE *out, const struct kc_pool_spec *pool)
+{
+  const struct kc_sched_config *sched = &pool->sched;
+  KC_ASSERT(pool->policy != NULL);
+  fputs("    scheduler:\n      policy: ", out);
+  put_text(out, pool->policy_name);
+  fputc('\n', out);
+  if (pool->max_running_given || pool->policy->cache_kind == KC_CACHE_BLOCKS) {
+    fprintf(out, "      max_running: %u\n", sched->max_running);
+  }
+  fprintf(out, "      max_model_len: %llu\n      chunked_prefill: %s\n      overlap: %s\n"
+          "      queue: %s\n      queue_limit: %u\n", (unsigned long long)sched->max_model_len,
+          truth(sched->chunked_prefill), truth(sched->overlap), kc_queue_order_name(sched->order),
+          pool->queue_limit);
+  if (pool->policy->cache_kind == KC_CACHE_BLOCKS) {
+    fprintf(out, "      max_batched_tokens: %u\n      reserve_full_prompt: %s\n"
+            "      long_prefill_token_threshold: %u\n", sched->max_batched_tokens,
+            truth(sched->reserve_full_prompt), sched->long_prefill_token_threshold);
+    return;
+  }
+  fprintf(out, "      chunked_prefill_size: %u\n      max_prefill_tokens: %u\n"
+          "      mixed_chunk: %s\n      schedule_conservativeness: ", sched->chunked_prefill_size,
+          sched->max_prefill_tokens, truth(sched->mixed_chunk));
+  put_number(out, sched->schedule_conservativeness);
+  fputc('\n', out);
+}
+
 static void put_pool(FILE *out, const struct kc_pool_spec *pool)
 {
   KC_ASSERT(pool->policy != NULL);
@@ -85,18 +127,20 @@ static void put_pool(FILE *out, const struct kc_pool_spec *pool)
   fprintf(out, "\n    replicas: %u\n    parallel: {tensor: %u, pipeline: %u}\n", pool->replicas,
           pool->memory.tensor, pool->memory.pipeline);
   put_weights(out, &pool->precision);
-  fprintf(out, "    kv: {k_format: %s, v_format: %s, page_size: %u, prefix_cache: false, "
-          "integrity: %s}\n", kc_kv_format_name(pool->precision.k_format),
+  if (pool->moe_skew > 0) {
+    fputs("    moe: {skew: ", out);
+    put_number(out, pool->moe_skew);
+    fputs("}\n", out);
+  }
+  fprintf(out, "    kv: {k_format: %s, v_format: %s, page_size: %u, prefix_cache: %s, "
+          "share_tenants: %s, integrity: %s}\n", kc_kv_format_name(pool->precision.k_format),
           kc_kv_format_name(pool->precision.v_format), sched->page_size,
+          kc_caching_name(pool->caching), truth(pool->share_tenants),
           kc_integrity_name(pool->integrity));
+  put_faults(out, &pool->inject);
   put_memory(out, &pool->memory);
   fprintf(out, "    draft: {layers: %u}\n", pool->memory.draft_layers);
-  fputs("    scheduler:\n      policy: ", out);
-  put_text(out, pool->policy_name);
-  fprintf(out, "\n      max_running: %u\n      max_batched_tokens: %u\n      max_model_len: %llu\n"
-          "      chunked_prefill: %s\n      reserve_full_prompt: %s\n", sched->max_running,
-          sched->max_batched_tokens, (unsigned long long)sched->max_model_len,
-          truth(sched->chunked_prefill), truth(sched->reserve_full_prompt));
+  put_scheduler(out, pool);
 }
 
 static void put_max_tokens(FILE *out, const struct kc_workload_spec *workload)
@@ -170,19 +214,80 @@ static void put_trace(FILE *out, const struct kc_workload_spec *workload)
   put_transform(out, &workload->transform);
 }
 
+/* "timeout: 90s, " */
+static void put_patience(FILE *out, const struct kc_patience *patience)
+{
+  char text[64];
+  KC_ASSERT(patience->cancel_denominator > 0);
+  if (patience->timeout_ps != KC_PS_NEVER) {
+    kc_format_fixed(patience->timeout_ps, 12, text);
+    fprintf(out, ", timeout: %ss", text);
+  }
+  if (patience->queue_timeout_ps != KC_PS_NEVER) {
+    kc_format_fixed(patience->queue_timeout_ps, 12, text);
+    fprintf(out, ", queue_timeout: %ss", text);
+  }
+  if (patience->cancel_numerator == 0) return;
+  kc_format_fixed(patience->cancel_after_ps, 12, text);
+  fprintf(out, ", cancel: %llu/%llu, cancel_after: %ss",
+          (unsigned long long)patience->cancel_numerator,
+          (unsigned long long)patience->cancel_denominator, text);
+}
+
+static void put_class(FILE *out, const struct kc_class_spec *class)
+{
+  KC_ASSERT(class->priority >= 0);
+  fputs("    - {name: ", out);
+  put_text(out, class->name);
+  if (class->has_share) {
+    fprintf(out, ", share: %llu/%llu", (unsigned long long)class->share.numerator,
+            (unsigned long long)class->share.denominator);
+  }
+  if (class->kind[0] != '\0') {
+    fputs(", kind: ", out);
+    put_text(out, class->kind);
+  }
+  fprintf(out, ", priority: %d, ttft_ms: ", (int)class->priority);
+  put_number(out, class->ttft_ms);
+  fputs(", tpot_ms: ", out);
+  put_number(out, class->tpot_ms);
+  put_patience(out, &class->patience);
+  fputs("}\n", out);
+}
+
+/* Patience is written class by class, which is where it ends up; a workload without classes gets
+ * one that says the same. */
+static void put_clients(FILE *out, const struct kc_clients_spec *clients)
+{
+  KC_ASSERT(clients->class_count >= 1);
+  if (clients->tenant_rule == KC_TENANTS_COUNT) {
+    fprintf(out, "  tenants: %u\n", clients->tenants);
+  } else {
+    fprintf(out, "  tenants: %s\n", kc_tenant_rule_name(clients->tenant_rule));
+  }
+  const struct kc_patience *all = &clients->class[0].patience;
+  const bool patient = all->timeout_ps == KC_PS_NEVER && all->queue_timeout_ps == KC_PS_NEVER &&
+                       all->cancel_numerator == 0;
+  if (!clients->classes_given && patient) return;
+  fputs("  classes:\n", out);
+  for (uint32_t i = 0; i < clients->class_count; i++) put_class(out, &clients->class[i]);
+}
+
 static void put_workload(FILE *out, const struct kc_workload_spec *workload)
 {
   KC_ASSERT(workload->is_closed || workload->trace_name[0] != '\0');
   fputs("workload:\n", out);
   if (workload->is_closed) {
     const struct kc_closed_config *closed = &workload->closed;
-    fprintf(out, "  closed: {concurrency: %u, input: %u, output: %u, requests: %u, mode: %s}\n",
+    fprintf(out, "  closed: {concurrency: %u, input: %u, output: %u, requests: %u, mode: %s, "
+            "shared_prefix: %u}\n",
             closed->concurrency, closed->input_tokens, closed->output_tokens, closed->requests,
-            kc_closed_mode_name(closed->mode));
+            kc_closed_mode_name(closed->mode), workload->shared_prefix_tokens);
   } else {
     put_trace(out, workload);
   }
   put_max_tokens(out, workload);
+  put_clients(out, &workload->clients);
 }
 
 static void put_aims(FILE *out, const struct kc_scenario *scenario)
@@ -195,6 +300,45 @@ static void put_aims(FILE *out, const struct kc_scenario *scenario)
   if (scenario->price_known) {
     fputs("price: {gpu_hour_usd: ", out);
     put_number(out, scenario->price_gpu_hour_usd);
+    fputs("}\n", out);
+  }
+}
+
+/* ", key: value" where it was said. */
+static void put_bound(FILE *out, const char *key, bool said, double value)
+{
+  if (!said) return;
+  fprintf(out, ", %s: ", key);
+  put_number(out, value);
+}
+
+static void put_text_key(FILE *out, const char *key, bool said, const char *text)
+{
+  if (!said) return;
+  fprintf(out, ", %s: ", key);
+  put_text(out, text);
+}
+
+static void put_expect(FILE *out, const struct kc_scenario *scenario)
+{
+  KC_ASSERT(scenario->expect_count <= KC_EXPECT_MAX);
+  if (scenario->expect_count > 0) fputs("expect:\n", out);
+  for (uint32_t i = 0; i < scenario->expect_count; i++) {
+    const struct kc_expect *e = &scenario->expect[i];
+    fputs("  - {what: ", out);
+    put_text(out, e->what);
+    fprintf(out, ", metric: %s, value: ",
+            kc_expect_metric_name((enum kc_expect_metric)e->metric));
+    put_number(out, e->value);
+    put_bound(out, "within_percent", e->has_within_percent, e->within_percent);
+    put_bound(out, "within", e->has_within, e->within);
+    put_bound(out, "at_least", e->has_at_least, e->at_least);
+    put_bound(out, "at_most", e->has_at_most, e->at_most);
+    fprintf(out, ", kind: %s", kc_expect_kind_name((enum kc_expect_kind)e->kind));
+    put_text_key(out, "set", e->set[0] != '\0', e->set);
+    put_text_key(out, "against", e->has_against, e->against);
+    put_text_key(out, "among", e->among[0] != '\0', e->among);
+    put_text_key(out, "source", true, e->source);
     fputs("}\n", out);
   }
 }
@@ -216,6 +360,7 @@ char *kc_scenario_resolved(const struct kc_scenario *scenario)
   put_workload(out, &scenario->workload);
   put_aims(out, scenario);
   fprintf(out, "seed: %llu\n", (unsigned long long)scenario->seed);
+  put_expect(out, scenario);
   const bool failed = ferror(out) != 0;
   if (fclose(out) == 0 && !failed) return text;
   free(text);

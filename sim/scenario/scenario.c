@@ -88,9 +88,8 @@ static bool resolve_gpu(struct resolving *r, struct kc_pool_spec *pool,
     forward(r, map, "gpu", &why);
     return false;
   }
-  pool->profile = kc_gpu_profile_find(&pool->gpu, source->profile);
-  if (pool->profile != NULL) return true;
-  char names[256];
+  if (kc_gpu_profile_variant(&pool->gpu, source->profile, &pool->profile)) return true;
+  char names[1024];
   profile_names(&pool->gpu, names, sizeof names);
   kc_source_problem(r->document, map, "profile", r->problems,
                     "profile: \"%s\" is not a profile of %s; it has: %s", source->profile,
@@ -119,6 +118,24 @@ static bool is_a100(const struct kc_gpu *gpu)
   return strcasestr(gpu->name, "a100") != NULL || strcasestr(gpu->title, "a100") != NULL;
 }
 
+/* What only some policies read; kc_source_check_policy_keys has seen to it that they do. */
+static void fill_policy_keys(struct kc_pool_spec *pool, const struct kc_pool_source *source)
+{
+  struct kc_sched_config *sched = &pool->sched;
+  KC_ASSERT(sched->page_size > 0);
+  KC_ASSERT(sched->schedule_conservativeness >= 0);
+  sched->order = (enum kc_queue_order)source->order;
+  if (source->has_overlap) sched->overlap = source->overlap;
+  if (source->has_mixed_chunk) sched->mixed_chunk = source->mixed_chunk;
+  if (source->has_long_prefill_threshold) {
+    sched->long_prefill_token_threshold = source->long_prefill_threshold;
+  }
+  if (source->has_chunked_prefill_size) sched->chunked_prefill_size = source->chunked_prefill_size;
+  if (source->has_max_prefill_tokens) sched->max_prefill_tokens = source->max_prefill_tokens;
+  if (source->has_conservativeness) sched->schedule_conservativeness = source->conservativeness;
+  pool->max_running_given = source->has_max_running;
+}
+
 /* Policy defaults first, what the scenario says on top. */
 static void fill_scheduler(struct kc_pool_spec *pool, const struct kc_pool_source *source,
                            const struct kc_model *model)
@@ -135,6 +152,7 @@ static void fill_scheduler(struct kc_pool_spec *pool, const struct kc_pool_sourc
   if (source->has_max_model_len) sched->max_model_len = source->max_model_len;
   if (source->has_chunked_prefill) sched->chunked_prefill = source->chunked_prefill;
   if (source->has_reserve_full_prompt) sched->reserve_full_prompt = source->reserve_full_prompt;
+  fill_policy_keys(pool, source);
   sched->cap_count = kc_cost_caps(model, sched->cap);
 }
 
@@ -172,7 +190,8 @@ static void validate_scheduler(struct resolving *r, const struct kc_pool_spec *p
   KC_ASSERT(r->has_model);
   const struct kc_sched_config *sched = &pool->sched;
   const uint32_t before = r->problems->count;
-  if (sched->max_batched_tokens < sched->max_running) {
+  if (pool->policy->cache_kind == KC_CACHE_BLOCKS &&
+      sched->max_batched_tokens < sched->max_running) {
     kc_source_problem(r->document, map, "scheduler.max_batched_tokens", r->problems,
                       "scheduler.max_batched_tokens is %u and scheduler.max_running %u; the first "
                       "must not be smaller, because every running request decodes a token a step",
@@ -224,6 +243,21 @@ static void validate_memory(struct resolving *r, const struct kc_pool_spec *pool
 
 /* ---- the stages ---- */
 
+/* Priorities that nobody looks at would change nothing, silently. */
+static void check_priorities(struct resolving *r, const struct kc_pool_source *source)
+{
+  const struct kc_clients_spec *clients = &r->source->clients;
+  KC_ASSERT(clients->class_count <= KC_CLASSES_MAX);
+  for (uint32_t i = 1; i < clients->class_count; i++) {
+    if (clients->class[i].priority == clients->class[0].priority) continue;
+    if (source->order == KC_ORDER_PRIORITY) return;
+    kc_source_problem(r->document, r->document->root, "workload.classes", r->problems,
+                      "workload.classes: priorities have no effect without scheduler.queue: "
+                      "priority, which policy vllm-0.19 has");
+    return;
+  }
+}
+
 static void resolve_pool(struct resolving *r, uint32_t index)
 {
   KC_ASSERT(index < r->source->pool_count);
@@ -235,10 +269,21 @@ static void resolve_pool(struct resolving *r, uint32_t index)
   pool->role = (enum kc_role)source->role;
   pool->replicas = source->replicas;
   pool->precision = source->precision;
+  pool->moe_skew = source->moe_skew;
   pool->integrity = (enum kc_integrity)source->integrity;
+  pool->caching = (enum kc_caching)source->caching;
+  pool->share_tenants = source->share_tenants;
+  pool->queue_limit = source->queue_limit;
+  pool->inject = (struct kc_inject_config){.kinds = source->fault_mask,
+                                           .every_steps = source->fault_every_steps,
+                                           .seed = r->source->seed};
   const bool has_gpu = resolve_gpu(r, pool, source, map);
   const bool has_policy = resolve_policy(r, pool, source, map);
-  if (!r->has_model || !has_gpu || !has_policy) return;
+  if (!has_policy) return;
+  const uint32_t before = r->problems->count;
+  kc_source_check_policy_keys(source, pool->policy->name, r->document, map, r->problems);
+  check_priorities(r, source);
+  if (!r->has_model || !has_gpu || r->problems->count > before) return;
   fill_scheduler(pool, source, &r->scenario->model);
   fill_memory(pool, source, &r->scenario->model);
   validate_scheduler(r, pool, map);
@@ -284,6 +329,8 @@ static void resolve_workload(struct resolving *r)
   workload->max_tokens_rule = source->max_tokens_rule;
   workload->max_tokens_count = source->max_tokens_count;
   workload->max_tokens_ratio = source->max_tokens_ratio;
+  workload->shared_prefix_tokens = source->shared_prefix_tokens;
+  workload->clients = source->clients;
   kc_trace_options_default(&workload->trace_options);
   kc_transform_default(&workload->transform);
   if (source->is_closed) {
@@ -336,6 +383,9 @@ static void resolve_rest(struct resolving *r)
   scenario->slo_ttft_p95_ms = source->slo_ttft_p95_ms;
   scenario->slo_tpot_p95_ms = source->slo_tpot_p95_ms;
   scenario->seed = source->seed;
+  scenario->expect_count = kc_expect_read(scenario->expect,
+                                          kc_node_get(r->document->root, "expect"),
+                                          r->document->path, r->problems);
 }
 
 static void resolve_price(struct resolving *r)

@@ -6,7 +6,7 @@
  * Names of models and GPUs are looked up beside the scenario, in $KVCAP_DATA, in the installed
  * share folder, in the build's source tree, in that order; a path works too; the file used is
  * recorded.
- * A scenario points into itself (profile), so it stays where it was loaded: pass it by pointer.
+ * A scenario is large: pass it by pointer.
  */
 #ifndef KC_SIM_SCENARIO_SCENARIO_H
 #define KC_SIM_SCENARIO_SCENARIO_H
@@ -15,6 +15,8 @@
 #include "engine/sched/policy.h"
 #include "engine/kv/table.h"
 #include "sim/replay/replay.h"
+#include "sim/scenario/clients.h"
+#include "sim/scenario/expect.h"
 #include "traces/trace.h"
 #include "traces/transform/transform.h"
 
@@ -35,22 +37,31 @@ enum kc_loop {
   KC_LOOP_CLOSED /* the end of the request that it waits for, and the recorded wait */
 };
 
+/* Whether prompts are cached. AUTO: where the workload says what prompts hold, in role serve. */
+enum kc_caching { KC_CACHING_AUTO, KC_CACHING_ON, KC_CACHING_OFF };
+
 struct kc_pool_spec {
   char name[48];
   enum kc_role role;
   char gpu_name[KC_DIAG_PATH_BYTES]; /* as given: a name or a path */
-  char profile_name[32];
+  char profile_name[KC_PROFILE_NAME_BYTES];
   uint32_t replicas;            /* 1 until fleets exist; other values are refused */
   /* tensor, pipeline, page_size, draft_layers inside; fraction filled in; `context` and
      `concurrency` are 0, because a run asks what happens and only `fit` asks whether it would */
   struct kc_memory_config memory;
   struct kc_precision precision;
   enum kc_integrity integrity;
+  double moe_skew;              /* of the routing of experts: power-law exponent, 0 = balanced */
   char policy_name[32];
   const struct kc_policy *policy;
-  struct kc_sched_config sched;
+  struct kc_sched_config sched; /* prefix_cache and key_count are known when the workload is */
+  bool max_running_given;       /* else the policy may choose it once the pool's size is known */
+  enum kc_caching caching;
+  bool share_tenants;           /* tenants find each other's prompts in the cache */
+  uint32_t queue_limit;         /* 0 = none */
+  struct kc_inject_config inject; /* kinds 0: none */
   struct kc_gpu gpu;
-  const struct kc_gpu_profile *profile; /* in `gpu` */
+  struct kc_gpu_profile profile; /* as named; of a fit with a row left out, a copy of its own */
 };
 
 struct kc_workload_spec {
@@ -65,6 +76,8 @@ struct kc_workload_spec {
   enum kc_max_tokens_rule max_tokens_rule;
   uint64_t max_tokens_count;
   double max_tokens_ratio;  /* max_tokens = ratio * true output length */
+  uint32_t shared_prefix_tokens; /* closed: the first tokens of every prompt, the same for all */
+  struct kc_clients_spec clients;
 };
 
 struct kc_scenario {
@@ -80,6 +93,8 @@ struct kc_scenario {
   double price_gpu_hour_usd;               /* from the GPU file unless the scenario says */
   bool price_known;
   uint64_t seed;
+  uint32_t expect_count;
+  struct kc_expect expect[KC_EXPECT_MAX];  /* figures to be met: `kvcap verify` looks at them */
 };
 
 /* Loads, overrides (`sets`: "key=value" strings, see kc_document_set), resolves, validates. Every
@@ -95,6 +110,14 @@ enum kc_err kc_scenario_load(struct kc_scenario *scenario, const char *path,
  * (KC_ERR_INPUT) names every place searched and the nearest name. */
 enum kc_err kc_data_find(const char *folder, const char *name, const char *suffix,
                          const char *beside, char out[KC_DIAG_PATH_BYTES], struct kc_diag *diag);
+
+/* The file of measured kernels that a profile names: beside the GPU's file; in a folder of layered
+ * profiles, that of the model and tensor degree. Error KC_ERR_FILE. */
+enum kc_err kc_kernels_find(const struct kc_gpu *gpu, const char *kernels, const char *model,
+                            uint32_t tensor, char out[KC_DIAG_PATH_BYTES], struct kc_diag *diag);
+
+/* The first folder of that name ("published") in the data folders. KC_ERR_FILE. */
+enum kc_err kc_data_folder(const char *folder, char out[KC_DIAG_PATH_BYTES], struct kc_diag *diag);
 
 /* A file, or a folder of them: what may be a trace. */
 bool kc_trace_exists(const char *path);

@@ -3,8 +3,11 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "sim/cost/cost_tables.h"
 
 static_assert(KC_SESSION_START == KC_TRACE_NONE, "a trace's `after` is what replay reads");
 
@@ -50,6 +53,13 @@ static enum kc_err take_bounded(struct kc_run *run, struct kc_diag *diag)
                       (unsigned long long)pages, (unsigned)KC_POOL_PAGES_MAX);
   }
   run->pages = (uint32_t)pages;
+  run->max_running = pool->sched.max_running;
+  if (!pool->max_running_given && pool->policy->request_limit != NULL) {
+    const uint64_t pool_tokens = pages * pool->sched.page_size;
+    const uint32_t limit = pool->policy->request_limit(&pool->sched, pool_tokens);
+    if (limit > 0) run->max_running = limit;
+  }
+  KC_ASSERT(run->max_running > 0);
   return KC_OK;
 }
 
@@ -146,10 +156,9 @@ static enum kc_err request_trace(struct kc_run *run, struct kc_diag *diag)
   return KC_OK;
 }
 
-static enum kc_err prepare_workload(struct kc_run *run, struct kc_diag *diag)
+static enum kc_err request_closed(struct kc_run *run, struct kc_diag *diag)
 {
   const struct kc_workload_spec *work = &run->scenario->workload;
-  if (!work->is_closed) return request_trace(run, diag);
   KC_ASSERT(work->closed.requests > 0);
   KC_ASSERT(work->closed.concurrency > 0);
   run->request_count = work->closed.requests;
@@ -158,21 +167,150 @@ static enum kc_err prepare_workload(struct kc_run *run, struct kc_diag *diag)
   return KC_OK;
 }
 
+/* ---- who sends, and what prompts hold ---- */
+
+/* A limit of 0 means any latency will do. */
+static kc_ps limit_ps(double milliseconds)
+{
+  KC_ASSERT(milliseconds >= 0);
+  if (milliseconds <= 0) return KC_PS_NEVER;
+  const double ps = milliseconds * (double)KC_PS_PER_MS;
+  return ps < 9e18 ? (kc_ps)ps : KC_PS_NEVER;
+}
+
+static enum kc_err prepare_clients(struct kc_run *run, struct kc_request *rows,
+                                   struct kc_diag *diag)
+{
+  const struct kc_workload_spec *work = &run->scenario->workload;
+  for (uint32_t i = 0; i < work->clients.class_count; i++) {
+    const struct kc_class_spec *class = &work->clients.class[i];
+    const bool own = work->clients.classes_given; /* else what the scenario aims at */
+    run->limits[i] = (struct kc_limits){
+        limit_ps(own ? class->ttft_ms : run->scenario->slo_ttft_p95_ms),
+        limit_ps(own ? class->tpot_ms : run->scenario->slo_tpot_p95_ms)};
+    run->patience[i] = class->patience;
+  }
+  KC_ASSERT(work->clients.class_count >= 1);
+  return kc_clients_assign(&run->clients, &work->clients, work->is_closed ? NULL : &run->trace,
+                           rows, run->request_count, run->scenario->seed, diag);
+}
+
+static bool wants_cache(const struct kc_run *run)
+{
+  const struct kc_pool_spec *pool = pool_of(run);
+  KC_ASSERT(pool->caching != KC_CACHING_ON || pool->role == KC_ROLE_SERVE);
+  if (pool->caching != KC_CACHING_AUTO) return pool->caching == KC_CACHING_ON;
+  return pool->role == KC_ROLE_SERVE && run->content_source != KC_CONTENT_UNKNOWN;
+}
+
+/* Tenants as salts, unless they share; NULL when there is one. */
+static enum kc_err salts(const struct kc_run *run, const struct kc_request *rows, uint32_t **salt,
+                         struct kc_diag *diag)
+{
+  *salt = NULL;
+  KC_ASSERT(run->clients.tenant_count >= 1);
+  if (run->clients.tenant_count == 1 || pool_of(run)->share_tenants) return KC_OK;
+  *salt = malloc(run->request_count * sizeof **salt);
+  if (*salt == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the tenants");
+  for (uint32_t i = 0; i < run->request_count; i++) (*salt)[i] = rows[i].tenant;
+  return KC_OK;
+}
+
+static enum kc_err prepare_contents(struct kc_run *run, struct kc_request *rows,
+                                    struct kc_diag *diag)
+{
+  const struct kc_workload_spec *work = &run->scenario->workload;
+  const uint32_t page_size = pool_of(run)->sched.page_size;
+  uint32_t *salt;
+  run->content_source = !work->is_closed ? kc_contents_of_trace(&run->trace)
+                        : work->shared_prefix_tokens > 0 ? KC_CONTENT_PREFIX
+                                                         : KC_CONTENT_UNKNOWN;
+  run->prefix_cache = wants_cache(run);
+  if (!run->prefix_cache) return KC_OK;
+  KC_TRY(salts(run, rows, &salt, diag));
+  const enum kc_err err =
+      work->is_closed
+          ? kc_contents_closed(&run->contents, run->request_count,
+                               work->closed.input_tokens + work->closed.output_tokens,
+                               work->shared_prefix_tokens, page_size, salt, diag)
+          : kc_contents_from_trace(&run->contents, &run->trace, page_size, salt, diag);
+  free(salt);
+  for (uint32_t i = 0; err == KC_OK && i < run->request_count; i++) {
+    rows[i].run = run->contents.row[i].run;
+    rows[i].run_count = run->contents.row[i].run_count;
+  }
+  return err;
+}
+
+static enum kc_err prepare_workload(struct kc_run *run, struct kc_diag *diag)
+{
+  const bool closed = run->scenario->workload.is_closed;
+  KC_TRY(closed ? request_closed(run, diag) : request_trace(run, diag));
+  struct kc_request *rows = run->sessions ? run->rows : run->requests;
+  KC_ASSERT(rows != NULL);
+  KC_TRY(prepare_clients(run, rows, diag));
+  return prepare_contents(run, rows, diag);
+}
+
 /* ---- step model and replay ---- */
+
+static enum kc_err load_kernels(struct kc_run *run, struct kc_diag *diag)
+{
+  char path[KC_DIAG_PATH_BYTES];
+  const struct kc_pool_spec *pool = pool_of(run);
+  KC_ASSERT(run->kernels == NULL);
+  if (pool->profile.kernels[0] == '\0') return KC_OK;
+  KC_TRY(kc_kernels_find(&pool->gpu, pool->profile.kernels, run->scenario->model.name,
+                         pool->memory.tensor, path, diag));
+  return kc_profile_load(&run->kernels, path, diag);
+}
 
 static enum kc_err build_cost(struct kc_run *run, struct kc_diag *diag)
 {
   const struct kc_pool_spec *pool = pool_of(run);
+  KC_TRY(load_kernels(run, diag));
   struct kc_cost_config config = {.model = &run->scenario->model,
                                   .precision = &pool->precision,
                                   .gpu = &pool->gpu,
-                                  .profile = pool->profile,
+                                  .profile = &pool->profile,
                                   .tensor = pool->memory.tensor,
                                   .pipeline = pool->memory.pipeline,
-                                  .integrity = pool->integrity};
-  KC_ASSERT(pool->profile != NULL);
+                                  .integrity = pool->integrity,
+                                  .kernels = run->kernels,
+                                  .tokens_max = (uint64_t)pool->sched.max_batched_tokens +
+                                                pool->sched.max_running,
+                                  .sequences_max = pool->sched.max_running,
+                                  .context_max = pool->sched.max_model_len + 1,
+                                  .moe_skew = pool->moe_skew};
+  KC_ASSERT(pool->profile.bandwidth_efficiency > 0);
   config.cap_count = kc_cost_caps(&run->scenario->model, config.cap);
   return kc_cost_build(&run->cost, &config, diag);
+}
+
+static bool has_patience(const struct kc_clients_spec *clients)
+{
+  for (uint32_t i = 0; i < clients->class_count; i++) {
+    const struct kc_patience *patience = &clients->class[i].patience;
+    if (patience->timeout_ps != KC_PS_NEVER || patience->queue_timeout_ps != KC_PS_NEVER) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Groups are kept where there is something to tell apart. */
+static void configure_clients(struct kc_run *run)
+{
+  const struct kc_clients_spec *clients = &run->scenario->workload.clients;
+  struct kc_replay_config *replay = &run->replay;
+  KC_ASSERT(clients->class_count >= 1 && run->clients.tenant_count >= 1);
+  replay->limits = run->limits;
+  replay->patience = has_patience(clients) ? run->patience : NULL;
+  replay->cancel_after_ps = run->clients.cancel_after_ps;
+  replay->groups = (struct kc_groups_config){.class_count = clients->class_count,
+                                             .tenant_count = run->clients.tenant_count};
+  replay->keep_groups =
+      run->prefix_cache || clients->classes_given || run->clients.tenant_count > 1;
 }
 
 static void configure_replay(struct kc_run *run)
@@ -193,9 +331,15 @@ static void configure_replay(struct kc_run *run)
                                                      .policy = pool->policy,
                                                      .integrity = pool->integrity,
                                                      .pages = run->pages,
+                                                     .queue_limit = pool->queue_limit,
+                                                     .inject = pool->inject,
                                                      .seed = run->scenario->seed};
   struct kc_sched_config *sched = &run->replay.instance.sched;
   sched->role = pool->role;
+  sched->max_running = run->max_running;
+  sched->prefix_cache = run->prefix_cache;
+  sched->key_count = run->contents.key_count;
+  configure_clients(run);
   sched->cap_count = kc_cost_caps(&run->scenario->model, sched->cap);
 }
 
@@ -233,13 +377,41 @@ enum kc_err kc_run_execute(struct kc_run *run, struct kc_diag *diag)
   return kc_replay_run(&run->replay, &run->metrics, &run->arena, &run->result, diag);
 }
 
+struct kc_cost_trust kc_run_trust(const struct kc_run *run)
+{
+  KC_ASSERT(run->predicted.cost == &run->cost);
+  KC_ASSERT(run->predicted.trust.steps == run->result.summary.steps);
+  return kc_predicted_trust(&run->predicted);
+}
+
+uint32_t kc_run_missing(const struct kc_run *run, bool minor,
+                        char names[KC_TRUST_NAMES_MAX][24])
+{
+  const uint64_t all = kc_run_trust(run).outside;
+  const uint64_t mask = minor ? all >> KC_OUTSIDE_MINOR : all;
+  uint32_t count = 0;
+  for (unsigned bit = 0; bit < KC_OUTSIDE_MINOR; bit++) {
+    if ((mask >> bit & 1) == 0) continue;
+    KC_ASSERT(bit < KC_FAMILIES || bit == KC_OUTSIDE_LAYERS);
+    snprintf(names[count++], 24, "%s",
+             bit == KC_OUTSIDE_LAYERS ? "layers" : kc_family_name((enum kc_family)bit));
+  }
+  KC_ASSERT(count <= KC_TRUST_NAMES_MAX);
+  return count;
+}
+
 void kc_run_deinit(struct kc_run *run)
 {
   kc_trace_free(&run->trace);
+  kc_contents_free(&run->contents);
+  kc_clients_free(&run->clients);
   free(run->requests);
   free(run->rows);
   run->requests = run->rows = NULL;
   if (run->arena.base != NULL) kc_arena_deinit(&run->arena);
+  kc_cost_free(&run->cost);
+  kc_profile_destroy(run->kernels);
+  run->kernels = NULL;
 }
 
 bool kc_run_cost(const struct kc_run *run, double *usd_per_mtok)

@@ -8,6 +8,7 @@
 #define KC_SIM_SCENARIO_SCENARIO_RUN_H
 
 #include "sim/cost/predicted.h"
+#include "sim/scenario/contents.h"
 #include "sim/scenario/scenario.h"
 
 struct kc_run {
@@ -25,6 +26,14 @@ struct kc_run {
   struct kc_request *rows;
   uint32_t waiting_rows;                /* those that wait for another one */
   uint64_t max_tokens_clipped;          /* requests whose max_tokens is below their true output */
+  struct kc_clients clients;            /* tenants and who cancels */
+  struct kc_limits limits[KC_CLASSES_MAX];
+  struct kc_patience patience[KC_CLASSES_MAX];
+  bool prefix_cache;                    /* prompts are cached */
+  enum kc_content_source content_source; /* what is known of prompts, whether cached or not */
+  struct kc_contents contents;          /* with prefix_cache */
+  uint32_t max_running;                 /* as given, or as the policy has it for this pool */
+  struct kc_profile *kernels;           /* of the pool's profile; NULL = plain efficiencies */
   struct kc_cost cost;
   struct kc_predicted predicted;
   struct kc_arena arena;
@@ -44,6 +53,31 @@ enum kc_err kc_run_execute(struct kc_run *run, struct kc_diag *diag);
 
 /* Frees what prepare took; also after a failed prepare. */
 void kc_run_deinit(struct kc_run *run);
+
+/* What the times of a run that was executed are worth. */
+struct kc_cost_trust kc_run_trust(const struct kc_run *run);
+
+/* Names of the kernel families that its steps needed and nobody measured where they were asked:
+ * those that make it extrapolated, or the minor ones (less than a tenth of a step's dense part).
+ * Returns their number, 0 for other profiles. */
+enum { KC_TRUST_NAMES_MAX = 32 };
+uint32_t kc_run_missing(const struct kc_run *run, bool minor,
+                        char names[KC_TRUST_NAMES_MAX][24]);
+
+/* How near an open-loop run came to what its instance can do, 1 = at the limit. `rate` compares the
+ * requests that arrived with the most that could be served for ever: with as many requests of mean
+ * length at once as pool and max_running allow, one prompt costs its step and each output token its
+ * share of a full decode step. */
+struct kc_run_load {
+  bool known;      /* false: a closed loop, which is at its limit by design, or no request */
+  double rate;     /* arrivals / most that can be served */
+  double served_s; /* that most, requests a second */
+  double kv;       /* peak of the pool */
+  double batch;    /* peak of max_running */
+  const char *nearest; /* "rate", "kv" or "batch": the largest of the three */
+  double headroom; /* 1 - the largest; below 0 when more arrives than can be served */
+};
+struct kc_run_load kc_run_load_of(const struct kc_run *run);
 
 /* GPUs of the deployment. */
 uint32_t kc_run_gpus(const struct kc_scenario *scenario);

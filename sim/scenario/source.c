@@ -23,6 +23,8 @@
 
 static_assert(KC_KV_FORMATS == 5, "kv.format lists every KV format");
 static_assert(KC_ROLE_SERVE == 0 && KC_ROLE_DECODE == 1, "role lists the roles in order");
+static_assert(KC_CACHING_ON == 1 && KC_CACHING_OFF == 2, "kv.prefix_cache lists them in order");
+static_assert(KC_ORDER_PRIORITY == 1 && KC_ORDER_LPM == 2, "scheduler.queue lists them in order");
 static_assert(KC_INTEGRITY_PARANOID == 2, "kv.integrity lists the modes in order");
 static_assert(KC_RULE_FIXED == 2, "memory.rule lists the rules in order");
 static_assert(KC_ZERO_OUTPUT_FLOOR == 2, "workload.zero_output lists the rules in order");
@@ -56,6 +58,23 @@ static const struct kc_option root_options[] = {
    .help = "requests in all; as many as the concurrency unless given"},
   {.key = "workload.closed.mode", .type = KC_OPTION_CHOICE, R(mode), .values = "wave|steady",
    .fallback = "wave", .help = "waves that start together, or each request replaced as it ends"},
+  {.key = "workload.closed.shared_prefix", .type = KC_OPTION_U32, R(shared_prefix_tokens),
+   .fallback = "0", .min = 0, .max = KC_MAX_TOKENS_MAX, .unit = "tokens",
+   .help = "first tokens of every prompt that are the same for all, such as a system prompt"},
+  {.key = "workload.tenants", .type = KC_OPTION_TEXT, R(tenants), .fallback = "one",
+   .help = "who shares cached prompts with whom: one, session, kind, or a number of tenants dealt "
+   "out by the seed"},
+  {.key = "workload.classes", .type = KC_OPTION_SUBTREE, HAS_R(has_classes),
+   .values = "a list of classes", .help = "classes of requests with priority, limits, patience"},
+  {.key = "workload.timeout", .type = KC_OPTION_DURATION, R(timeout_ps), HAS_R(has_timeout),
+   .help = "gives a request up that has not ended so long after its arrival"},
+  {.key = "workload.queue_timeout", .type = KC_OPTION_DURATION, R(queue_timeout_ps),
+   HAS_R(has_queue_timeout),
+   .help = "gives a request up that has not started so long after its arrival"},
+  {.key = "workload.cancel", .type = KC_OPTION_TEXT, R(cancel), .fallback = "0",
+   .help = "share of clients who cancel, such as 1/50"},
+  {.key = "workload.cancel_after", .type = KC_OPTION_DURATION, R(cancel_after_ps),
+   HAS_R(has_cancel_after), .help = "mean time after which they do, from 0 to twice this"},
   {.key = "workload.trace", .type = KC_OPTION_TEXT, R(trace), HAS_R(has_trace),
    .help = "a trace file, beside the scenario or in traces/samples"},
   {.key = "workload.format", .type = KC_OPTION_TEXT, R(format), .fallback = "auto",
@@ -105,6 +124,8 @@ static const struct kc_option root_options[] = {
   {.key = "price.gpu_hour_usd", .type = KC_OPTION_DOUBLE, R(price_gpu_hour_usd),
    HAS_R(has_price), .min = 0, .max = 1e6, .unit = "US dollars",
    .help = "price of one GPU for one hour; from the GPU's file unless given"},
+  {.key = "expect", .type = KC_OPTION_SUBTREE, HAS_R(has_expect),
+   .values = "a list of figures", .help = "published figures that kvcap verify compares with"},
   {.key = "seed", .type = KC_OPTION_U64, R(seed), .fallback = "1", .help = "of all random streams"},
 };
 
@@ -128,6 +149,8 @@ static const struct kc_option pool_options[] = {
    .max = KC_STAGES_MAX, .unit = "stages", .help = "pipeline stages"},
   {.key = "weights", .type = KC_OPTION_SUBTREE, HAS_P(has_weights),
    .help = "formats by tensor class, such as {routed_experts: int4-g32}"},
+  {.key = "moe.skew", .type = KC_OPTION_DOUBLE, P(moe_skew), .fallback = "0", .min = 0, .max = 4,
+   .help = "how unequally experts are chosen: exponent of a power law; 0 = balanced"},
   {.key = "kv.format", .type = KC_OPTION_CHOICE, P(kv_format), HAS_P(has_kv_format),
    .values = KV_FORMATS, .fallback = "bf16", .help = "format of keys and values"},
   {.key = "kv.k_format", .type = KC_OPTION_CHOICE, P(k_format), HAS_P(has_k_format),
@@ -137,10 +160,19 @@ static const struct kc_option pool_options[] = {
   {.key = "kv.page_size", .type = KC_OPTION_U32, P(page_size), HAS_P(has_page_size), .min = 1,
    .max = KC_PAGE_SIZE_MAX, .unit = "tokens",
    .help = "tokens per page; the policy's own unless given"},
-  {.key = "kv.prefix_cache", .type = KC_OPTION_BOOL, P(prefix_cache), .fallback = "false",
-   .help = "share pages of equal prefixes; not available yet"},
+  {.key = "kv.prefix_cache", .type = KC_OPTION_CHOICE, P(caching), .values = "auto|true|false",
+   .fallback = "auto", .help = "keep pages of prompts for others that begin alike; auto: where the "
+   "workload says what prompts hold"},
+  {.key = "kv.share_tenants", .type = KC_OPTION_BOOL, P(share_tenants), .fallback = "false",
+   .help = "let tenants find each other's prompts in the cache"},
   {.key = "kv.integrity", .type = KC_OPTION_CHOICE, P(integrity), .fallback = "batched",
    .values = "off|batched|paranoid", .help = "how block tables are checked against page tags"},
+  {.key = "faults.kinds", .type = KC_OPTION_TEXT, P(fault_kinds), .fallback = "none",
+   .values = "none, all, or some of lost,reused,swapped,stale,range",
+   .help = "damages pages of running requests on purpose, to see what the integrity check finds"},
+  {.key = "faults.every_steps", .type = KC_OPTION_U32, P(fault_every_steps),
+   HAS_P(has_fault_every), .fallback = "100", .min = 1, .max = 1000000000, .unit = "steps",
+   .help = "one fault is tried every so many steps"},
   {.key = "memory.rule", .type = KC_OPTION_CHOICE, P(rule), HAS_P(has_rule),
    .values = "sglang|vllm|fixed",
    .help = "how the KV budget follows from the GPU; fixed if pages or kv_budget stand, else vllm"},
@@ -171,11 +203,35 @@ static const struct kc_option pool_options[] = {
    HAS_P(has_chunked_prefill), .help = "prompts may be computed in parts; the policy's default "
    "unless given"},
   {.key = "scheduler.reserve_full_prompt", .type = KC_OPTION_BOOL, P(reserve_full_prompt),
-   HAS_P(has_reserve_full_prompt), .help = "admit only what fits whole; the policy's default "
-   "unless given"},
+   HAS_P(has_reserve_full_prompt), .help = "vllm: admit only what fits whole; the policy's "
+   "default unless given"},
+  {.key = "scheduler.overlap", .type = KC_OPTION_BOOL, P(overlap), HAS_P(has_overlap),
+   .help = "form a step while the one before it runs (vLLM: async scheduling; SGLang: overlap "
+   "schedule); on, as in both servers, unless given"},
+  {.key = "scheduler.queue", .type = KC_OPTION_CHOICE, P(order), .values = "fcfs|priority|lpm",
+   .fallback = "fcfs", .help = "who is next: by arrival; by priority (vllm); by the longest match "
+   "in the cache (sglang)"},
+  {.key = "scheduler.queue_limit", .type = KC_OPTION_U32, P(queue_limit), .fallback = "0",
+   .min = 0, .max = KC_CLOSED_REQUESTS_MAX, .unit = "requests",
+   .help = "most requests that may wait; one more is rejected on arrival; 0 = no limit"},
+  {.key = "scheduler.long_prefill_token_threshold", .type = KC_OPTION_U32,
+   P(long_prefill_threshold), HAS_P(has_long_prefill_threshold), .min = 0, .max = 1 << 24,
+   .unit = "tokens", .help = "vllm: most tokens of one prompt in one step; 0 = no limit"},
+  {.key = "scheduler.chunked_prefill_size", .type = KC_OPTION_U32, P(chunked_prefill_size),
+   HAS_P(has_chunked_prefill_size), .min = 1, .max = 1 << 24, .unit = "tokens",
+   .help = "sglang: most tokens of one prefill step; by the GPU's memory unless given"},
+  {.key = "scheduler.max_prefill_tokens", .type = KC_OPTION_U32, P(max_prefill_tokens),
+   HAS_P(has_max_prefill_tokens), .min = 1, .max = 1 << 24, .unit = "tokens",
+   .help = "sglang: prompt tokens after which a prefill step admits nobody more"},
+  {.key = "scheduler.mixed_chunk", .type = KC_OPTION_BOOL, P(mixed_chunk), HAS_P(has_mixed_chunk),
+   .help = "sglang: decodes join the prefill steps; off unless given"},
+  {.key = "scheduler.schedule_conservativeness", .type = KC_OPTION_DOUBLE, P(conservativeness),
+   HAS_P(has_conservativeness), .min = 0.001, .max = 1000,
+   .help = "sglang: how much room is kept for outputs to come; 1 unless given"},
 };
 
 static const char *const role_names[] = {"serve", "decode"};
+static const char *const caching_names[] = {"auto", "true", "false"};
 static const char *const integrity_names[] = {"off", "batched", "paranoid"};
 static const char *const rule_names[] = {"sglang", "vllm", "fixed"};
 static const char *const mode_names[] = {"wave", "steady"};
@@ -187,6 +243,12 @@ const char *kc_role_name(enum kc_role role)
 {
   KC_ASSERT((unsigned)role < COUNT(role_names));
   return role_names[role];
+}
+
+const char *kc_caching_name(enum kc_caching caching)
+{
+  KC_ASSERT((unsigned)caching < COUNT(caching_names));
+  return caching_names[caching];
 }
 
 const char *kc_integrity_name(enum kc_integrity integrity)
@@ -302,6 +364,11 @@ static void check_closed(struct kc_scenario_source *source, const struct kc_docu
                       "and output", needed[i]);
   }
   if (!source->has_requests) source->requests = source->concurrency;
+  if (source->shared_prefix_tokens > source->input_tokens) {
+    kc_source_problem(document, document->root, "workload.closed.shared_prefix", problems,
+                      "workload.closed.shared_prefix is %u tokens, more than the %u of the prompt",
+                      source->shared_prefix_tokens, source->input_tokens);
+  }
   if (source->requests < source->concurrency) {
     kc_source_problem(document, document->root, "workload.closed.requests", problems,
                       "workload.closed.requests is %u, fewer than the %u of "
@@ -334,6 +401,7 @@ static void check_workload(struct kc_scenario_source *source, const struct kc_do
   if (closed != NULL) check_closed(source, document, closed, problems);
   kc_source_check_trace(source, document, problems);
   read_max_tokens(source, document, problems);
+  kc_source_read_clients(source, document, problems);
 }
 
 /* ---- pools ---- */
@@ -374,10 +442,10 @@ static void check_kv(struct kc_pool_source *pool, const struct kc_document *docu
                      const struct kc_node *map, struct kc_diag_list *problems)
 {
   KC_ASSERT((unsigned)pool->kv_format < KC_KV_FORMATS);
-  if (pool->prefix_cache) {
+  if (pool->caching == KC_CACHING_ON && pool->role == KC_ROLE_DECODE) {
     kc_source_problem(document, map, "kv.prefix_cache", problems,
-                      "kv.prefix_cache: prefix caching is not available with this policy yet; "
-                      "leave it false");
+                      "kv.prefix_cache has no meaning in role decode, where prompts arrive with "
+                      "their KV; leave it out");
   }
   if (pool->has_kv_format && pool->has_k_format && pool->has_v_format) {
     kc_source_problem(document, map, "kv.format", problems,
@@ -387,6 +455,67 @@ static void check_kv(struct kc_pool_source *pool, const struct kc_document *docu
   if (!pool->has_v_format) pool->v_format = pool->has_kv_format ? pool->kv_format : pool->k_format;
   pool->precision.k_format = (enum kc_kv_format)pool->k_format;
   pool->precision.v_format = (enum kc_kv_format)pool->v_format;
+}
+
+/* "none", "all", "lost,stale". */
+static void read_faults(struct kc_pool_source *pool, const struct kc_document *document,
+                        const struct kc_node *map, struct kc_diag_list *problems)
+{
+  const char *text = pool->fault_kinds;
+  pool->fault_mask = strcmp(text, "all") == 0 ? KC_INJECT_ALL : 0;
+  KC_ASSERT(text[0] != '\0');
+  if (pool->fault_mask != 0) return;
+  if (strcmp(text, "none") == 0) {
+    if (pool->has_fault_every) {
+      kc_source_problem(document, map, "faults.every_steps", problems,
+                        "faults.every_steps has no effect without faults.kinds");
+    }
+    return;
+  }
+  while (*text != '\0') {
+    const size_t span = strcspn(text, ",");
+    bool known = false;
+    for (int bit = 0; bit < KC_INJECT_KINDS && !known; bit++) {
+      const char *name = kc_inject_kind_name((enum kc_inject_kind)(1 << bit));
+      known = strlen(name) == span && strncmp(name, text, span) == 0;
+      if (known) pool->fault_mask |= UINT32_C(1) << bit;
+    }
+    if (!known) {
+      kc_source_problem(document, map, "faults.kinds", problems,
+                        "faults.kinds: \"%.*s\" is not a kind of fault; expected none, all, or "
+                        "some of lost,reused,swapped,stale,range", (int)span, text);
+      return;
+    }
+    text += text[span] == ',' ? span + 1 : span;
+  }
+}
+
+void kc_source_check_policy_keys(const struct kc_pool_source *pool, const char *policy,
+                                 const struct kc_document *document, const struct kc_node *map,
+                                 struct kc_diag_list *problems)
+{
+  const bool vllm = strncmp(policy, "vllm", 4) == 0;
+  const struct {
+    const char *key;
+    bool given, applies;
+  } rows[] = {
+    {"scheduler.max_batched_tokens", pool->has_max_batched_tokens, vllm},
+    {"scheduler.reserve_full_prompt", pool->has_reserve_full_prompt, vllm},
+    {"scheduler.long_prefill_token_threshold", pool->has_long_prefill_threshold, vllm},
+    {"scheduler.chunked_prefill_size", pool->has_chunked_prefill_size, !vllm},
+    {"scheduler.max_prefill_tokens", pool->has_max_prefill_tokens, !vllm},
+    {"scheduler.mixed_chunk", pool->has_mixed_chunk, !vllm},
+    {"scheduler.schedule_conservativeness", pool->has_conservativeness, !vllm},
+    {"scheduler.queue", pool->order == KC_ORDER_PRIORITY, vllm},
+    {"scheduler.queue", pool->order == KC_ORDER_LPM, !vllm}};
+  KC_ASSERT(policy[0] != '\0');
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    if (!rows[i].given || rows[i].applies) continue;
+    const bool queue = strcmp(rows[i].key, "scheduler.queue") == 0;
+    kc_source_problem(document, map, rows[i].key, problems,
+                      "%s as given does not apply to policy %s%s; take it away", rows[i].key, policy,
+                      queue ? " (vllm-0.19 has fcfs and priority, sglang-0.5 fcfs and lpm)" : "");
+  }
 }
 
 static void check_memory(struct kc_pool_source *pool, const struct kc_document *document,
@@ -432,6 +561,7 @@ static void check_pool(struct kc_pool_source *pool, const struct kc_document *do
   }
   read_weights(pool, document, map, problems);
   check_kv(pool, document, map, problems);
+  read_faults(pool, document, map, problems);
   check_memory(pool, document, map, problems);
 }
 

@@ -6,11 +6,23 @@
 #include "engine/base/option.h"
 #include "sim/scenario/scenario.h"
 
+/* Fields of one class of requests. */
+struct kc_class_source {
+  char name[KC_CLASS_NAME_BYTES];
+  char share[32];
+  char kind[KC_TRACE_KIND_BYTES];
+  uint32_t priority;
+  double ttft_ms, tpot_ms;
+  kc_ps timeout_ps, queue_timeout_ps, cancel_after_ps;
+  char cancel[32];
+  bool has_share, has_kind, has_timeout, has_queue_timeout, has_cancel, has_cancel_after;
+};
+
 /* Fields of one pool. `has_x`: the scenario says x itself. CHOICE fields are int by contract. */
 struct kc_pool_source {
   char name[48];
   char gpu[KC_DIAG_PATH_BYTES];
-  char profile[32];
+  char profile[KC_PROFILE_NAME_BYTES];
   char policy[32];
   int role;
   uint32_t replicas, tensor, pipeline, draft_layers;
@@ -20,8 +32,13 @@ struct kc_pool_source {
   bool has_kv_format, has_k_format, has_v_format;
   uint32_t page_size;
   bool has_page_size;
-  bool prefix_cache;
+  int caching;
+  bool share_tenants;
+  double moe_skew;
   int integrity;
+  char fault_kinds[64];
+  uint32_t fault_every_steps, fault_mask;
+  bool has_fault_every;
   int rule;
   bool has_rule;
   double fraction;
@@ -34,12 +51,19 @@ struct kc_pool_source {
   bool has_max_model_len;
   bool chunked_prefill, reserve_full_prompt;
   bool has_chunked_prefill, has_reserve_full_prompt;
+  bool overlap, mixed_chunk;
+  bool has_overlap, has_mixed_chunk;
+  int order;
+  uint32_t queue_limit, long_prefill_threshold, chunked_prefill_size, max_prefill_tokens;
+  bool has_long_prefill_threshold, has_chunked_prefill_size, has_max_prefill_tokens;
+  double conservativeness;
+  bool has_conservativeness;
 };
 
 struct kc_scenario_source {
   char name[128];
   char model[KC_DIAG_PATH_BYTES];
-  bool has_pools;
+  bool has_pools, has_expect;
   uint64_t seed;
   double slo_ttft_p95_ms, slo_tpot_p95_ms;
   double price_gpu_hour_usd;
@@ -55,14 +79,19 @@ struct kc_scenario_source {
   bool has_to, has_limit, has_idle_cap;
   char rate[32], sample[32];
   char max_tokens[32];
-  uint32_t concurrency, requests, input_tokens, output_tokens;
+  uint32_t concurrency, requests, input_tokens, output_tokens, shared_prefix_tokens;
   bool has_requests;
   int mode;
+  char tenants[32];
+  char cancel[32];
+  kc_ps timeout_ps, queue_timeout_ps, cancel_after_ps;
+  bool has_timeout, has_queue_timeout, has_cancel_after, has_classes;
   /* worked out from the above */
   enum kc_max_tokens_rule max_tokens_rule;
   uint64_t max_tokens_count;
   double max_tokens_ratio;
-  struct kc_fraction rate_fraction, sample_fraction;
+  struct kc_fraction rate_fraction, sample_fraction, cancel_fraction;
+  struct kc_clients_spec clients;
   uint32_t pool_count;
   struct kc_pool_source pool[KC_POOLS_MAX];
 };
@@ -81,6 +110,15 @@ void kc_source_problem(const struct kc_document *document, const struct kc_node 
 void kc_source_check_trace(struct kc_scenario_source *source, const struct kc_document *document,
                            struct kc_diag_list *problems);
 
+/* What is said about tenants, classes and patience, into source->clients. */
+void kc_source_read_clients(struct kc_scenario_source *source, const struct kc_document *document,
+                            struct kc_diag_list *problems);
+
+/* Keys of scheduler.* that only one policy reads: those that the scenario gives for another one. */
+void kc_source_check_policy_keys(const struct kc_pool_source *pool, const char *policy,
+                                 const struct kc_document *document, const struct kc_node *map,
+                                 struct kc_diag_list *problems);
+
 /* The first pool's map, or NULL. */
 const struct kc_node *kc_source_pool(const struct kc_document *document);
 
@@ -92,6 +130,8 @@ const char *kc_closed_mode_name(enum kc_closed_mode mode);
 const char *kc_zero_output_name(enum kc_zero_output rule);
 const char *kc_loop_name(enum kc_loop loop);
 const char *kc_row_policy_name(enum kc_row_policy policy);
+const char *kc_caching_name(enum kc_caching caching);
+const char *kc_tenant_rule_name(enum kc_tenant_rule rule); /* not for KC_TENANTS_COUNT */
 
 /* The readers' own name of a format, which lives as long as the program; NULL for "auto" (detect)
  * and for what is not a format. */

@@ -14,7 +14,7 @@
 #include "sim/replay/replay.h"
 
 #define KC_STORE_APPLICATION_ID 0x6b766370
-#define KC_STORE_SCHEMA 1
+#define KC_STORE_SCHEMA 3
 
 enum { KC_STORE_ROWS_MAX = 100000000 }; /* of one run, like the requests of a workload */
 
@@ -35,6 +35,9 @@ struct kc_run_header {
   const char *model, *gpu, *version;
   uint64_t seed;
   enum kc_request_rows rows; /* SAMPLED keeps every 1024th request by number */
+  bool prefix_cache;
+  const char *const *class_name; /* [metrics' groups.config.class_count]; borrowed until the run has
+                                    ended; NULL without groups */
   uint32_t page_size;
   uint64_t pages, kv_token_bytes;
   uint64_t weights_bytes, kv_budget_bytes, reserve_bytes, memory_bytes, other_bytes; /* per GPU */
@@ -55,6 +58,10 @@ enum kc_err kc_store_run_begin(struct kc_store *store, const struct kc_run_heade
  * 150 bytes a row. It must be in the run from the first outcome to the last, also when no rows are
  * kept. Its error (KC_ERR_MEMORY, KC_ERR_LIMIT) ends the run: abort then. */
 struct kc_recorder kc_store_recorder(struct kc_store *store);
+/* What the run's times are worth ("calibrated"), what they rest on ("kernels"), and how much of the
+ * step time lay outside what was measured. Between begin and end; left NULL without it. */
+enum kc_err kc_store_run_trust(struct kc_store *store, const char *trust, const char *basis,
+                               kc_ps outside_ps, struct kc_diag *diag);
 /* BEGIN IMMEDIATE, waiting up to 15 s for other writers; the id (*run_id), all rows, the run row
  * last; COMMIT. summary_json is the document that `run --json` prints. On failure the run is rolled
  * back and forgotten. */
@@ -68,8 +75,9 @@ void kc_store_run_abort(struct kc_store *store);
 /* integrity_check and foreign keys; the columns of every run row against its histograms and its
  * stored document; where all rows were kept also counts, sums, latencies and the hash again from
  * the rows. Problems are listed (KC_ERR_STORE, or KC_ERR_MEMORY); returns
- * kc_diag_list_result(problems). */
-enum kc_err kc_store_verify(struct kc_store *store, struct kc_diag_list *problems);
+ * kc_diag_list_result(problems). Runs that an older program stored in another layout of hash and
+ * document are not recomputed; *older (may be NULL) is their number. */
+enum kc_err kc_store_verify(struct kc_store *store, int64_t *older, struct kc_diag_list *problems);
 
 /* ---- reading ---- */
 

@@ -10,11 +10,16 @@
  * written while several others end at the same time. */
 enum { KC_STORE_BUSY_MS = 5000, KC_STORE_END_BUSY_MS = 15000 };
 
+/* KC_CANONICAL_LAYOUT in SQL. */
+#define KC_LAYOUT_TEXT KC_LAYOUT_QUOTE(KC_CANONICAL_LAYOUT)
+#define KC_LAYOUT_QUOTE(number) KC_LAYOUT_QUOTED(number)
+#define KC_LAYOUT_QUOTED(number) #number
+
 /* An outcome that will be a row of `request`, of `violation`, or of both. */
 struct kc_store_row {
   struct kc_outcome outcome;
   uint64_t sequence;
-  uint32_t input_tokens, max_tokens;
+  uint32_t input_tokens, max_tokens, tenant, class_index;
 };
 
 struct kc_store {
@@ -34,6 +39,7 @@ struct kc_store {
   int64_t pages_before;          /* of the file, when the transaction began: for "how much room" */
   sqlite3_stmt *insert_run;      /* the header's part is bound at the begin, the rest at the end */
   char *trace_path;              /* heap; goes to `host` */
+  const char *const *class_name; /* borrowed from the header */
 };
 
 /* Sets how long a lock of another connection is waited for. */
@@ -82,5 +88,11 @@ void kc_store_add_failure(struct kc_store *store, int sqlite_code, struct kc_dia
 void kc_store_verify_rows(struct kc_store *store, struct kc_diag_list *problems);
 /* Columns of every run row against its histograms, its stored document and each other. */
 void kc_store_verify_figures(struct kc_store *store, struct kc_diag_list *problems);
+
+/* Rows of run_group, for the run that is being written; none without groups. An SQLite code. */
+int kc_store_insert_groups(struct kc_store *store, const struct kc_groups *groups);
+
+/* Rows of run_group against those of request, where all were kept. */
+void kc_store_verify_groups(struct kc_store *store, struct kc_diag_list *problems);
 
 #endif

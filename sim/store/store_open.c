@@ -21,7 +21,7 @@
 #include "sim/store/store_schema.h"
 
 enum {
-  TABLES = 6,          /* of schema KC_STORE_SCHEMA */
+  TABLES = 7,          /* of schema KC_STORE_SCHEMA */
   PAGE_BYTES_MIN = 512 /* of any SQLite file */
 };
 
@@ -211,7 +211,8 @@ static enum kc_err check_tables(struct kc_store *store, struct kc_diag *diag)
   int64_t tables = 0;
   KC_TRY(kc_store_scalar(store,
                          "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN "
-                         "('run', 'host', 'request', 'timeline', 'histogram', 'violation')",
+                         "('run', 'host', 'request', 'timeline', 'histogram', 'violation', "
+                         "'run_group')",
                          &tables, "opening it", diag));
   if (tables == TABLES) return KC_OK;
   return kc_fail_at(diag, KC_ERR_STORE, store->path, 0, 0,
@@ -221,23 +222,31 @@ static enum kc_err check_tables(struct kc_store *store, struct kc_diag *diag)
 
 /* ---- migrating ---- */
 
-/* One migration, in one transaction that also moves user_version. Another process may have done it
- * while we waited for the lock. */
-static enum kc_err migrate_once(struct kc_store *store, int64_t version, struct kc_diag *diag)
+/* Migrations from `version` on. */
+static enum kc_err apply_migrations(struct kc_store *store, int64_t version, const char *doing,
+                                    struct kc_diag *diag)
 {
+  char mark[96];
   KC_ASSERT(version >= 0 && version < KC_STORE_SCHEMA);
+  for (; version < KC_STORE_SCHEMA; version++) {
+    KC_TRY(kc_store_exec(store, kc_store_migration[version], doing, diag));
+  }
+  snprintf(mark, sizeof mark, "PRAGMA application_id = %d; PRAGMA user_version = %d",
+           KC_STORE_APPLICATION_ID, KC_STORE_SCHEMA);
+  return kc_store_exec(store, mark, doing, diag);
+}
+
+/* All missing migrations, in one transaction that also moves user_version, so that a process killed
+ * here leaves no file between two schemas. Another process may have done it while we waited for the
+ * lock. */
+static enum kc_err migrate(struct kc_store *store, int64_t version, struct kc_diag *diag)
+{
   KC_ASSERT(sqlite3_get_autocommit(store->db) != 0);
   const char *doing = "creating its tables";
   int64_t now = 0;
-  char mark[96];
-  snprintf(mark, sizeof mark, "PRAGMA application_id = %d; PRAGMA user_version = %lld",
-           KC_STORE_APPLICATION_ID, (long long)version + 1);
   KC_TRY(kc_store_exec(store, "BEGIN IMMEDIATE", doing, diag));
   enum kc_err err = kc_store_scalar(store, "PRAGMA user_version", &now, doing, diag);
-  if (err == KC_OK && now == version) {
-    err = kc_store_exec(store, kc_store_migration[version], doing, diag);
-    if (err == KC_OK) err = kc_store_exec(store, mark, doing, diag);
-  }
+  if (err == KC_OK && now == version) err = apply_migrations(store, version, doing, diag);
   if (err == KC_OK) err = kc_store_exec(store, "COMMIT", doing, diag);
   if (err != KC_OK) sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
   return err;
@@ -266,7 +275,7 @@ static enum kc_err prepare_for_writing(struct kc_store *store, struct kc_diag *d
   int64_t version = 0;
   KC_TRY(identify(store, &version, diag));
   while (version < KC_STORE_SCHEMA) {
-    KC_TRY(migrate_once(store, version, diag));
+    KC_TRY(migrate(store, version, diag));
     KC_TRY(identify(store, &version, diag));
   }
   KC_ASSERT(version == KC_STORE_SCHEMA);

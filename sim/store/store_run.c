@@ -46,7 +46,9 @@ static const char *const run_columns[] = {
   "makespan_ps", "busy_ps", "output_tok_s_micro", "steps", "preemptions",
   "tokens_clipped_requests", "max_running",
   "max_waiting", "kv_peak_tokens", "kv_peak_pages", "oom_ps", "oom_request", "oom_demand_pages",
-  "scenario_text", "summary_json",
+  "layout", "prefix_cache", "admitted_tokens", "cached_tokens", "recached_tokens", "warm_requests",
+  "pages_evicted", "slo_met", "contaminated", "scenario_text", "summary_json",
+  "trust", "trust_basis", "outside_ps",
 };
 enum { RUN_COLUMNS = sizeof run_columns / sizeof run_columns[0] };
 
@@ -149,6 +151,8 @@ static int bind_header(struct binder *to, const struct kc_run_header *header)
   set_u64(to, "kv_budget_bytes", header->kv_budget_bytes);
   set_u64(to, "other_bytes", header->other_bytes);
   set_u64(to, "reserve_bytes", header->reserve_bytes);
+  set_u64(to, "layout", KC_CANONICAL_LAYOUT);
+  set_u64(to, "prefix_cache", header->prefix_cache);
   return to->code;
 }
 
@@ -176,6 +180,13 @@ static void bind_counters(struct binder *to, const struct kc_summary *summary)
   set_u64(to, "max_waiting", summary->max_waiting);
   set_u64(to, "kv_peak_tokens", summary->kv_peak_tokens);
   set_u64(to, "kv_peak_pages", summary->kv_peak_pages);
+  set_u64(to, "admitted_tokens", summary->admitted_tokens);
+  set_u64(to, "cached_tokens", summary->cached_tokens);
+  set_u64(to, "recached_tokens", summary->recached_tokens);
+  set_u64(to, "warm_requests", summary->warm_requests);
+  set_u64(to, "pages_evicted", summary->pages_evicted);
+  set_u64(to, "slo_met", summary->slo_met);
+  set_u64(to, "contaminated", summary->contaminated);
 }
 
 static int bind_result(struct binder *to, const struct kc_replay_result *result,
@@ -300,9 +311,22 @@ enum kc_err kc_store_run_begin(struct kc_store *store, const struct kc_run_heade
   store->run_id = 0;
   store->outcomes = 0;
   store->rows = header->rows;
+  store->class_name = header->class_name;
   const enum kc_err err = keep_header(store, header, diag);
   if (err != KC_OK) kc_store_run_abort(store);
   return err;
+}
+
+enum kc_err kc_store_run_trust(struct kc_store *store, const char *trust, const char *basis,
+                               kc_ps outside_ps, struct kc_diag *diag)
+{
+  KC_ASSERT(store->in_run && store->insert_run != NULL);
+  KC_ASSERT(outside_ps >= 0);
+  struct binder to = {.statement = store->insert_run, .code = SQLITE_OK};
+  set_text(&to, "trust", trust);
+  set_text(&to, "trust_basis", basis);
+  set_i64(&to, "outside_ps", outside_ps);
+  return to.code == SQLITE_OK ? KC_OK : fail_run(store, to.code, diag);
 }
 
 /* ---- outcomes ---- */
@@ -348,7 +372,9 @@ static enum kc_err on_outcome(void *context, const struct kc_outcome *outcome,
   store->row[store->row_count++] = (struct kc_store_row){.outcome = *outcome,
                                                          .sequence = sequence,
                                                          .input_tokens = request->input_tokens,
-                                                         .max_tokens = request->max_tokens};
+                                                         .max_tokens = request->max_tokens,
+                                                         .tenant = request->tenant,
+                                                         .class_index = request->class_index};
   return KC_OK;
 }
 
@@ -397,6 +423,11 @@ static int insert_request(struct kc_store *store, sqlite3_stmt *row,
   sqlite3_bind_int64(row, 11, kept->max_tokens);
   sqlite3_bind_int64(row, 12, outcome->output_tokens);
   sqlite3_bind_int64(row, 13, outcome->preemptions);
+  sqlite3_bind_int64(row, 14, outcome->cached_tokens);
+  sqlite3_bind_int64(row, 15, outcome->recached_tokens);
+  sqlite3_bind_int64(row, 16, outcome->contaminated);
+  sqlite3_bind_int64(row, 17, kept->tenant);
+  sqlite3_bind_int64(row, 18, kept->class_index);
   return step_and_reset(row);
 }
 
@@ -419,8 +450,8 @@ static int insert_rows(struct kc_store *store)
 {
   KC_ASSERT(store->row_count <= store->row_room);
   sqlite3_stmt *request = NULL, *violation = NULL;
-  int code = sqlite3_prepare_v2(store->db, "INSERT INTO request VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                                -1, &request, NULL);
+  int code = sqlite3_prepare_v2(store->db, "INSERT INTO request VALUES "
+                                "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", -1, &request, NULL);
   if (code == SQLITE_OK) {
     code = sqlite3_prepare_v2(store->db, "INSERT INTO violation VALUES (?,?,?,?,?,?)", -1,
                               &violation, NULL);
@@ -539,6 +570,7 @@ static int write_all(struct kc_store *store, const struct kc_metrics *metrics,
   int code = insert_rows(store);
   if (code == SQLITE_OK) code = insert_timeline(store, metrics);
   if (code == SQLITE_OK) code = insert_histograms(store, metrics);
+  if (code == SQLITE_OK) code = kc_store_insert_groups(store, &metrics->groups);
   if (code == SQLITE_OK) code = insert_host(store, host);
   struct binder to = {.statement = store->insert_run, .code = code};
   set_i64(&to, "id", store->run_id);

@@ -6,6 +6,7 @@
  *    +--- n timeline          state at sampled instants
  *    +--- n histogram         non-empty buckets [low_ps, high_ps) per metric
  *    +--- n violation         requests ended by the page-tag check, whatever rows are kept
+ *    +--- n run_group         figures of the cold and the warm requests, of each class and tenant
  *
  * The row of a run is written last, so children refer to a parent that is not there yet: their
  * foreign keys are deferred to the commit, which then proves that no child is an orphan. Children
@@ -95,4 +96,46 @@ static const char first_schema[] =
   "PRIMARY KEY (run_id, sequence)"
   ") STRICT, WITHOUT ROWID;";
 
-const char *const kc_store_migration[KC_STORE_SCHEMA] = {first_schema};
+/* Prompt caching, classes, tenants. `layout` is that of hash and document (KC_CANONICAL_LAYOUT):
+ * runs stored before have 1, and what they lack is 0. */
+static const char caching_schema[] =
+  "ALTER TABLE run ADD COLUMN layout INTEGER NOT NULL DEFAULT 1;"
+  "ALTER TABLE run ADD COLUMN prefix_cache INTEGER NOT NULL DEFAULT 0"
+  " CHECK (prefix_cache IN (0, 1));"
+  "ALTER TABLE run ADD COLUMN admitted_tokens INTEGER NOT NULL DEFAULT 0;"
+  "ALTER TABLE run ADD COLUMN cached_tokens INTEGER NOT NULL DEFAULT 0;"
+  "ALTER TABLE run ADD COLUMN recached_tokens INTEGER NOT NULL DEFAULT 0;"
+  "ALTER TABLE run ADD COLUMN warm_requests INTEGER NOT NULL DEFAULT 0;"
+  "ALTER TABLE run ADD COLUMN pages_evicted INTEGER NOT NULL DEFAULT 0;"
+  "ALTER TABLE run ADD COLUMN slo_met INTEGER NOT NULL DEFAULT 0;"
+  "ALTER TABLE run ADD COLUMN contaminated INTEGER NOT NULL DEFAULT 0;"
+  "ALTER TABLE request ADD COLUMN cached_tokens INTEGER NOT NULL DEFAULT 0;"
+  "ALTER TABLE request ADD COLUMN recached_tokens INTEGER NOT NULL DEFAULT 0;"
+  "ALTER TABLE request ADD COLUMN contaminated INTEGER NOT NULL DEFAULT 0;"
+  "ALTER TABLE request ADD COLUMN tenant INTEGER NOT NULL DEFAULT 0;"
+  "ALTER TABLE request ADD COLUMN class INTEGER NOT NULL DEFAULT 0;"
+
+  "CREATE TABLE run_group ("
+  RUN_PARENT
+  "kind TEXT NOT NULL CHECK (kind IN ('warmth', 'class', 'tenant')),"
+  "number INTEGER NOT NULL, name TEXT NOT NULL,"
+  "requests_total INTEGER NOT NULL, requests_completed INTEGER NOT NULL,"
+  "requests_rejected INTEGER NOT NULL, requests_failed INTEGER NOT NULL,"
+  "requests_cancelled INTEGER NOT NULL, requests_timed_out INTEGER NOT NULL,"
+  "input_tokens INTEGER NOT NULL, admitted_tokens INTEGER NOT NULL,"
+  "cached_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,"
+  "output_tokens_asked INTEGER NOT NULL, slo_met INTEGER NOT NULL,"
+  STATISTIC("ttft") STATISTIC("tpot") STATISTIC("e2e")
+  "PRIMARY KEY (run_id, kind, number)"
+  ") STRICT, WITHOUT ROWID;";
+
+/* What the times of a run are worth; NULL in runs of an earlier program. */
+static const char trust_schema[] =
+  "ALTER TABLE run ADD COLUMN trust TEXT"
+  " CHECK (trust IN ('calibrated', 'extrapolated', 'datasheet'));"
+  "ALTER TABLE run ADD COLUMN trust_basis TEXT"
+  " CHECK (trust_basis IN ('datasheet', 'kernels', 'serving'));"
+  "ALTER TABLE run ADD COLUMN outside_ps INTEGER CHECK (outside_ps >= 0);";
+
+const char *const kc_store_migration[KC_STORE_SCHEMA] = {first_schema, caching_schema,
+                                                         trust_schema};

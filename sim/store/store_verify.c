@@ -3,6 +3,7 @@
  *   integrity_check    pages, indices, CHECK and NOT NULL constraints
  *   foreign_key_check  no row of a child table without its run
  *   counts and sums    rows against the columns of the run row, and those against each other
+ *   groups             figures by class, tenant and warmth against rows (store_groups.c)
  *   figures            latencies against histograms, all columns against the stored document
  *                      (store_verify_figures.c)
  *   rows               result_sha256 and latencies again, where all rows were kept
@@ -67,6 +68,22 @@ static void visit_count(struct kc_store *store, sqlite3_stmt *row, struct kc_dia
                    (long long)sqlite3_column_int64(row, 3));
 }
 
+/* The layout of a run says how to read its hash and its document, so the document must agree. */
+static void visit_layout(struct kc_store *store, sqlite3_stmt *row, struct kc_diag_list *problems)
+{
+  KC_ASSERT(sqlite3_column_count(row) == 2);
+  kc_diag_list_add(problems, KC_ERR_STORE, store->path, 0, 0,
+                   "run %lld has layout %lld, and its summary_json another schema or none that "
+                   "this kvcap knows; it was changed, or a newer kvcap wrote it",
+                   (long long)sqlite3_column_int64(row, 0),
+                   (long long)sqlite3_column_int64(row, 1));
+}
+
+static const char layout_check[] =
+  "SELECT id, layout FROM run WHERE layout NOT BETWEEN 1 AND " KC_LAYOUT_TEXT
+  " OR (json_valid(summary_json) AND layout <> json_extract(summary_json, '$.schema'))"
+  " ORDER BY id";
+
 /* run, what, found, stated: rows that differ. Sums over the rows of a run are compared where all
  * were kept; the last two hold for every run (tokens are first tokens or end a gap). */
 static const char count_check[] =
@@ -78,6 +95,7 @@ static const char count_check[] =
   " sum(input_tokens) AS inputs, sum(output_tokens) AS outputs,"
   " sum(iif(status = 'completed', input_tokens, 0)) AS inputs_completed,"
   " sum(iif(status = 'completed', output_tokens, 0)) AS outputs_completed,"
+  " sum(cached_tokens) AS cached, sum(recached_tokens) AS recached,"
   " sum(preemptions) AS preempted, max(end_ps) - min(arrival_ps) AS span_ps"
   " FROM request GROUP BY run_id),"
   "pair AS (SELECT * FROM run LEFT JOIN total ON run_id = id WHERE rows_kept = 'all'),"
@@ -99,6 +117,8 @@ static const char count_check[] =
   " SELECT id, 'output tokens of completed requests', outputs_completed,"
   " output_tokens_completed FROM pair UNION ALL"
   " SELECT id, 'preemptions', preempted, preemptions FROM pair UNION ALL"
+  " SELECT id, 'cached tokens', cached, cached_tokens FROM pair UNION ALL"
+  " SELECT id, 'recached tokens', recached, recached_tokens FROM pair UNION ALL"
   " SELECT id, 'picoseconds from first arrival to last end', span_ps, makespan_ps"
   " FROM pair UNION ALL"
   " SELECT id, 'requests in the TTFT histogram', count, ttft_count"
@@ -115,18 +135,27 @@ static const char count_check[] =
   "SELECT id, what, coalesce(found, 0), stated FROM claim WHERE coalesce(found, 0) <> stated"
   " ORDER BY 1, 2";
 
-enum kc_err kc_store_verify(struct kc_store *store, struct kc_diag_list *problems)
+enum kc_err kc_store_verify(struct kc_store *store, int64_t *older, struct kc_diag_list *problems)
 {
   KC_ASSERT(store != NULL && !store->in_run);
   KC_ASSERT(problems != NULL);
+  struct kc_diag why;
   kc_diag_list_init(problems);
+  if (older != NULL) *older = 0;
   kc_store_for_each_row(store, "PRAGMA integrity_check(32)", visit_integrity, problems);
   KC_TRY(kc_diag_list_result(problems));
   kc_store_for_each_row(
       store, "SELECT \"table\", count(*) FROM pragma_foreign_key_check GROUP BY 1 ORDER BY 1",
       visit_orphan, problems);
   kc_store_for_each_row(store, count_check, visit_count, problems);
+  kc_store_for_each_row(store, layout_check, visit_layout, problems);
   kc_store_verify_rows(store, problems);
   kc_store_verify_figures(store, problems);
+  kc_store_verify_groups(store, problems);
+  if (older != NULL &&
+      kc_store_scalar(store, "SELECT count(*) FROM run WHERE layout < " KC_LAYOUT_TEXT, older,
+                      doing, &why) != KC_OK) {
+    kc_diag_list_add(problems, why.code, why.path, 0, 0, "%s", why.text);
+  }
   return kc_diag_list_result(problems);
 }

@@ -14,7 +14,7 @@
 #include "engine/base/number.h"
 #include "sim/store/store_internal.h"
 
-enum { DOCUMENT_SCHEMA = 1 }; /* of the document, in its key "schema" */
+enum { DOCUMENT_SCHEMA = 2 }; /* of the document, in its key "schema" */
 
 /* ---- the document ---- */
 
@@ -54,8 +54,17 @@ static const struct figure figures[] = {
   {"kv_token_bytes", "kv_bytes_per_token", WHOLE},
   {"weights_bytes", "weights_per_gpu_bytes", WHOLE},
   {"kv_budget_bytes", "kv_budget_bytes", WHOLE},
+  {"prefix_cache", "prefix_cache.on", WHOLE},
+  {"admitted_tokens", "prefix_cache.prompt_tokens", WHOLE},
+  {"cached_tokens", "prefix_cache.cached_tokens", WHOLE},
+  {"recached_tokens", "prefix_cache.recached_tokens", WHOLE},
+  {"warm_requests", "prefix_cache.warm_requests", WHOLE},
+  {"pages_evicted", "prefix_cache.pages_evicted", WHOLE},
+  {"slo_met", "slo_met", WHOLE}, {"contaminated", "contaminated", WHOLE},
   {"oom_ps", "oom.time_s", S}, {"oom_request", "oom.request", WHOLE},
   {"oom_demand_pages", "oom.demand_pages", WHOLE},
+  {"trust", "trust.times", TEXT}, {"trust_basis", "trust.basis", TEXT},
+  {"outside_ps", "trust.outside_s", S},
 };
 enum { FIGURES = sizeof figures / sizeof figures[0] };
 
@@ -138,7 +147,8 @@ static void check_documents(struct kc_store *store, struct kc_diag_list *problem
     sqlite3_str_appendf(sql, ", %s, json_extract(summary_json, '$.%s')", figures[i].column,
                         figures[i].key);
   }
-  sqlite3_str_appendall(sql, " FROM run WHERE json_valid(summary_json) ORDER BY id");
+  sqlite3_str_appendall(sql, " FROM run WHERE json_valid(summary_json)"
+                              " AND layout = " KC_LAYOUT_TEXT " ORDER BY id");
   char *text = sqlite3_str_finish(sql);
   if (text == NULL) {
     kc_store_add_failure(store, SQLITE_NOMEM, problems);

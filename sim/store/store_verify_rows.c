@@ -89,7 +89,7 @@ static void add_latencies(struct replica *replica, const struct kc_outcome *outc
 
 static void add_request(struct replica *replica, sqlite3_stmt *row)
 {
-  KC_ASSERT(sqlite3_column_count(row) == 9);
+  KC_ASSERT(sqlite3_column_count(row) == 12);
   struct kc_outcome outcome = {
     .request = (uint32_t)take(replica, row, 0, UINT32_MAX),
     .output_tokens = (uint32_t)take(replica, row, 3, UINT32_MAX),
@@ -97,7 +97,10 @@ static void add_request(struct replica *replica, sqlite3_stmt *row)
     .first_token_ps = KC_PS_NEVER,
     .end_ps = take(replica, row, 6, INT64_MAX),
     .resident_ps = take(replica, row, 7, INT64_MAX),
-    .arrival_ps = take(replica, row, 8, INT64_MAX)};
+    .arrival_ps = take(replica, row, 8, INT64_MAX),
+    .cached_tokens = (uint32_t)take(replica, row, 9, UINT32_MAX),
+    .recached_tokens = (uint32_t)take(replica, row, 10, UINT32_MAX),
+    .contaminated = take(replica, row, 11, 1) != 0};
   if (sqlite3_column_type(row, 5) != SQLITE_NULL) {
     outcome.first_token_ps = take(replica, row, 5, INT64_MAX);
   }
@@ -142,7 +145,7 @@ static struct kc_statistic take_statistic(struct replica *replica, sqlite3_stmt 
 
 static void add_totals(struct replica *replica, sqlite3_stmt *row)
 {
-  KC_ASSERT(sqlite3_column_count(row) == 13 + 3 * 8);
+  KC_ASSERT(sqlite3_column_count(row) == 14 + 3 * 8);
   struct kc_summary *totals = &replica->totals;
   totals->requests_total = (uint64_t)take(replica, row, 0, INT64_MAX);
   totals->input_tokens = (uint64_t)take(replica, row, 1, INT64_MAX);
@@ -160,6 +163,7 @@ static void add_totals(struct replica *replica, sqlite3_stmt *row)
   totals->ttft = take_statistic(replica, row, 13);
   totals->tpot = take_statistic(replica, row, 13 + 8);
   totals->e2e = take_statistic(replica, row, 13 + 16);
+  totals->recached_tokens = (uint64_t)take(replica, row, 13 + 24, INT64_MAX);
 }
 
 static void add_row_count(struct replica *replica, sqlite3_stmt *row)
@@ -214,13 +218,14 @@ static int read_replica(struct kc_store *store, struct replica *replica)
                      " max_running, max_waiting, kv_peak_tokens, kv_peak_pages,"
                      " tokens_clipped_requests, makespan_ps, busy_ps, result_sha256, "
                      KC_STORE_STATISTIC("ttft") ", " KC_STORE_STATISTIC("tpot") ", "
-                     KC_STORE_STATISTIC("e2e") " FROM run WHERE id = ?", add_totals);
+                     KC_STORE_STATISTIC("e2e") ", recached_tokens FROM run WHERE id = ?",
+                     add_totals);
   }
   if (code == SQLITE_OK) {
     code = read_rows(store, replica,
                      "SELECT request, status, reason, output_tokens, preemptions, first_token_ps,"
-                     " end_ps, resident_ps, arrival_ps FROM request WHERE run_id = ?"
-                     " ORDER BY sequence", add_request);
+                     " end_ps, resident_ps, arrival_ps, cached_tokens, recached_tokens,"
+                     " contaminated FROM request WHERE run_id = ? ORDER BY sequence", add_request);
   }
   if (code == SQLITE_OK) {
     code = read_rows(store, replica,
@@ -302,6 +307,6 @@ void kc_store_verify_rows(struct kc_store *store, struct kc_diag_list *problems)
 {
   KC_ASSERT(store != NULL);
   KC_ASSERT(problems != NULL);
-  kc_store_for_each_row(store, "SELECT id FROM run WHERE rows_kept = 'all' ORDER BY id", visit_run,
-                        problems);
+  kc_store_for_each_row(store, "SELECT id FROM run WHERE rows_kept = 'all'"
+                        " AND layout = " KC_LAYOUT_TEXT " ORDER BY id", visit_run, problems);
 }

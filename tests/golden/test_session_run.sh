@@ -68,7 +68,14 @@ reuse="$(awk -F, 'NR > 1 {
 } END { printf "%d %d %d %d", blocks, reused, input, tokens }' "$sample")"
 same "infinite cache" "$(jq -r '.trace.infinite_cache
   | "\(.blocks) \(.blocks_reused) \(.tokens) \(.tokens_reused)"' closed.json)" "$reuse"
-same "the hit ratio, which nobody simulated" "$(jq .cache_hit_token_ratio closed.json)" null
+# With pages for all, the run finds nearly that: whole pages of 16 tokens, and never the last token.
+found="$(jq .prefix_cache.cached_tokens closed.json)"
+ideal="${reuse##* }"
+if [ "$found" -gt "$ideal" ] || [ "$found" -lt $((ideal * 99 / 100)) ]; then
+  fail "the run found $found tokens cached, an infinite cache $ideal"
+fi
+"$kvcap" run "$scenario" --set pools.serve.kv.prefix_cache=false --json >off.json || exit 1
+same "the hit ratio without a cache" "$(jq .cache_hit_token_ratio off.json)" null
 
 # What a person reads.
 "$kvcap" run "$scenario" --set workload.rate=2 --set workload.limit=30 >text || exit 1

@@ -8,12 +8,16 @@ jobs="${KVCAP_JOBS:-$(nproc)}"
 # say TEXT...: a heading with the seconds since the script began.
 say() { printf '\n=== %s (%d s)\n' "$*" "$SECONDS"; }
 
+# What build_preset adds to a preset: KC_CUDA=ON compiles the GPU kernels where nvcc is found, which
+# takes minutes and needs no GPU.
+configure=()
+
 # build_preset PRESET [TARGET...]
 build_preset() {
   local preset="$1"
   shift
   say "build: $preset"
-  cmake --preset "$preset" --log-level=NOTICE
+  cmake --preset "$preset" --log-level=NOTICE "${configure[@]}"
   cmake --build --preset "$preset" --parallel "$jobs" ${1:+--target "$@"} >/dev/null
 }
 

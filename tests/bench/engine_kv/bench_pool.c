@@ -61,7 +61,7 @@ static void bench_bulk(struct bench *bench, uint32_t bulk, uint64_t *failed)
   const uint32_t turn = TURN / bulk;
   for (uint32_t h = 0; h < holders; h++) {
     bench->order[h] = h;
-    *failed += !kc_pool_alloc(&bench->pool, bulk, h + 1, bench->pages + (size_t)h * bulk);
+    *failed += !kc_pool_alloc(&bench->pool, bulk, h + 1, 0, bench->pages + (size_t)h * bulk);
   }
   for (int i = 0; i < TURNS; i++) {
     shuffle(bench, holders);
@@ -69,21 +69,21 @@ static void bench_bulk(struct bench *bench, uint32_t bulk, uint64_t *failed)
     for (uint32_t k = 0; k < turn; k++) {
       const uint32_t h = bench->order[k];
       const struct kc_page *pages = bench->pages + (size_t)h * bulk;
-      *failed += KC_OK != kc_pool_free(&bench->pool, pages, bulk, h + 1, NULL);
+      *failed += KC_OK != kc_pool_free(&bench->pool, pages, bulk, h + 1, 0, NULL);
     }
     const double t1 = now_ns();
     for (uint32_t k = 0; k < turn; k++) {
       const uint32_t h = bench->order[k];
       struct kc_page *pages = bench->pages + (size_t)h * bulk;
-      *failed += bulk == 1 ? !kc_pool_alloc_one(&bench->pool, h + 1, pages)
-                           : !kc_pool_alloc(&bench->pool, bulk, h + 1, pages);
+      *failed += bulk == 1 ? !kc_pool_alloc_one(&bench->pool, h + 1, 0, pages)
+                           : !kc_pool_alloc(&bench->pool, bulk, h + 1, 0, pages);
     }
     alloc_ns[i] = (now_ns() - t1) / (turn * bulk);
     free_ns[i] = (t1 - t0) / (turn * bulk);
   }
   for (uint32_t h = 0; h < holders; h++) {
     const struct kc_page *pages = bench->pages + (size_t)h * bulk;
-    *failed += KC_OK != kc_pool_free(&bench->pool, pages, bulk, h + 1, NULL);
+    *failed += KC_OK != kc_pool_free(&bench->pool, pages, bulk, h + 1, 0, NULL);
   }
   printf("  \"bulk_%" PRIu32 "\": {", bulk);
   print_times("alloc_ns_per_page", alloc_ns, ", ");

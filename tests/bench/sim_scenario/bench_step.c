@@ -1,7 +1,8 @@
 /* What a step costs, and a page grant: a wave of B equal requests that decode side by side.
  *
- *   bench_step [BATCH STEPS PAGE_SIZE]    one measurement: nothing but its run, for callgrind
- *   bench_step                            a table: nanoseconds, JSON lines
+ *   bench_step BATCH STEPS PAGE_SIZE [sglang-0.5]   one measurement: nothing but its run, for
+ *                                                   callgrind
+ *   bench_step                                      a table: nanoseconds, JSON lines
  *
  * With pages of 4096 tokens nobody needs a page after the first, so the difference between two
  * lengths of run is the cost of the extra steps alone. With pages of 16, B / 16 grants a step come
@@ -37,12 +38,25 @@ static void flatten(struct kc_cost *cost)
   }
 }
 
+/* sglang-0.5 sets a page and the future aside for each request: twice the pool; and everybody in
+ * one prefill step. */
+static void use_sglang(struct kc_instance_config *config)
+{
+  config->policy = kc_policy_find("sglang-0.5");
+  config->policy->defaults(&config->sched, UINT64_C(80) << 30, false);
+  config->sched.overlap = false;
+  config->sched.chunked_prefill = false;
+  config->sched.max_prefill_tokens = INT32_MAX;
+  config->pages *= 2;
+}
+
 /* Seconds for one wave of `batch` requests of `steps` outputs. */
-static double wave_s(uint32_t batch, uint32_t steps, uint32_t page_size)
+static double wave_s(uint32_t batch, uint32_t steps, uint32_t page_size, bool sglang)
 {
   const uint32_t pages_each = STEPS_MAX / page_size + 2; /* the same pool for every length */
   struct test_run run = {.request_count = batch};
   test_instance_default(&run.instance, batch * pages_each);
+  if (sglang) use_sglang(&run.instance);
   test_cost_random(&run.cost, 1, 0);
   flatten(&run.cost);
   run.instance.sched.page_size = page_size;
@@ -69,7 +83,7 @@ static double best_of(uint32_t batch, uint32_t steps, uint32_t page_size)
 {
   double best = 1e9;
   for (int i = 0; i < 5; i++) {
-    const double seconds = wave_s(batch, steps, page_size);
+    const double seconds = wave_s(batch, steps, page_size, false);
     if (seconds < best) best = seconds;
   }
   return best;
@@ -99,12 +113,13 @@ static uint32_t argument(const char *text)
 
 int main(int argc, char **argv)
 {
-  if (argc == 4) {
-    (void)wave_s(argument(argv[1]), argument(argv[2]), argument(argv[3]));
+  const bool sglang = argc == 5 && strcmp(argv[4], "sglang-0.5") == 0;
+  if (argc == 4 || sglang) {
+    (void)wave_s(argument(argv[1]), argument(argv[2]), argument(argv[3]), sglang);
     return 0;
   }
   if (argc != 1) {
-    fprintf(stderr, "usage: bench_step [BATCH STEPS PAGE_SIZE]\n");
+    fprintf(stderr, "usage: bench_step [BATCH STEPS PAGE_SIZE [sglang-0.5]]\n");
     return 2;
   }
   table();

@@ -10,7 +10,9 @@ enum { NAIVE_PAGES_MAX = 256 };
 
 struct naive_page {
   enum kc_page_state state;
-  uint32_t owner;
+  uint32_t owner;    /* KC_OWNER_SHARED: shared */
+  uint32_t index;    /* in the owner's row */
+  uint32_t refs;     /* when shared */
   uint64_t generation;
   uint64_t freed_at; /* when it became free: the latest is handed out first */
 };
@@ -28,6 +30,8 @@ void naive_init(struct naive_pool *naive, uint32_t page_count, uint32_t tag_bits
                 const uint64_t *first_generation);
 
 uint32_t naive_tag(const struct naive_pool *naive, uint64_t generation);
+uint32_t naive_count_shared(const struct naive_pool *naive, bool idle_only);
+uint64_t naive_refs(const struct naive_pool *naive, uint64_t *weights); /* of all pages */
 uint32_t naive_count(const struct naive_pool *naive, enum kc_page_state state);
 uint64_t naive_generation_sum(const struct naive_pool *naive);
 
@@ -37,12 +41,21 @@ uint32_t naive_find(const struct naive_pool *naive, enum kc_page_state state, ui
 /* Number of free pages that became free before this one. */
 uint32_t naive_stack_position(const struct naive_pool *naive, uint32_t id);
 
-bool naive_alloc(struct naive_pool *naive, uint32_t count, uint32_t owner, struct kc_page *out);
-enum kc_err naive_check(const struct naive_pool *naive, struct kc_page page, uint32_t owner);
+bool naive_alloc(struct naive_pool *naive, uint32_t count, uint32_t owner, uint32_t first,
+                 struct kc_page *out);
+bool naive_take(struct naive_pool *naive, uint32_t id, uint32_t owner, uint32_t index,
+                struct kc_page *out);
+enum kc_err naive_check(const struct naive_pool *naive, struct kc_page page, uint32_t owner,
+                        uint32_t index);
 enum kc_err naive_free(struct naive_pool *naive, const struct kc_page *pages, uint32_t count,
-                       uint32_t owner, uint32_t *freed);
+                       uint32_t owner, uint32_t first, uint32_t *freed);
+enum kc_err naive_share(struct naive_pool *naive, struct kc_page page, uint32_t owner,
+                        uint32_t index);
+enum kc_err naive_ref(struct naive_pool *naive, struct kc_page page);
+enum kc_err naive_unref(struct naive_pool *naive, struct kc_page page);
+enum kc_err naive_drop(struct naive_pool *naive, struct kc_page page);
 enum kc_err naive_quarantine(struct naive_pool *naive, struct kc_page page, uint32_t owner,
-                             struct kc_page *quarantined);
+                             uint32_t index, struct kc_page *quarantined);
 enum kc_err naive_release(struct naive_pool *naive, struct kc_page page);
 
 #endif

@@ -40,7 +40,7 @@ static void jumps(struct kc_pool *pool, struct kc_page old, uint64_t first)
       kc_pool_put(&pool->record[old.id], pool->key, old.id, generation,
                   live ? kc_page_hold(KC_PAGE_LIVE, 0, 1) : kc_page_hold(KC_PAGE_FREE, 0, 0));
       const bool alias = live && (distance - back) % (2 * M) == 0;
-      expect(kc_pool_check(pool, old, 1), alias ? KC_OK : KC_ERR_TAG_STALE, distance - back);
+      expect(kc_pool_check(pool, old, 1, 0), alias ? KC_OK : KC_ERR_TAG_STALE, distance - back);
     }
   }
 }
@@ -51,13 +51,13 @@ static void lives(struct kc_pool *pool, struct kc_page old, uint64_t count)
   struct kc_page page = old;
   uint64_t aliases = 0;
   for (uint64_t life = 1; life <= count; life++) {
-    expect(kc_pool_free(pool, &page, 1, 1, NULL), KC_OK, 2 * life - 1);
-    expect(kc_pool_check(pool, old, 1), KC_ERR_TAG_STALE, 2 * life - 1);
-    if (!kc_pool_alloc(pool, 1, 1, &page)) failures++;
+    expect(kc_pool_free(pool, &page, 1, 1, 0, NULL), KC_OK, 2 * life - 1);
+    expect(kc_pool_check(pool, old, 1, 0), KC_ERR_TAG_STALE, 2 * life - 1);
+    if (!kc_pool_alloc(pool, 1, 1, 0, &page)) failures++;
     const bool alias = life % M == 0; /* distance 2 * life is a multiple of 2M */
     aliases += alias;
-    expect(kc_pool_check(pool, old, 1), alias ? KC_OK : KC_ERR_TAG_STALE, 2 * life);
-    expect(kc_pool_check(pool, old, 2), alias ? KC_ERR_TAG_OWNER : KC_ERR_TAG_STALE, 2 * life);
+    expect(kc_pool_check(pool, old, 1, 0), alias ? KC_OK : KC_ERR_TAG_STALE, 2 * life);
+    expect(kc_pool_check(pool, old, 2, 0), alias ? KC_ERR_TAG_OWNER : KC_ERR_TAG_STALE, 2 * life);
   }
   if (aliases != count / M) failures++;
   printf("%" PRIu64 " lives, %" PRIu64 " aliases\n", count, aliases);
@@ -70,7 +70,7 @@ int main(void)
   struct kc_page old;
   if (kc_arena_init(&arena, kc_pool_need(1), NULL) != KC_OK) return 8;
   if (kc_pool_init(&pool, 1, 7, &arena) != KC_OK) return 8;
-  if (!kc_pool_alloc(&pool, 1, 1, &old)) return 1;
+  if (!kc_pool_alloc(&pool, 1, 1, 0, &old)) return 1;
   lives(&pool, old, KC_TAG_BITS <= 8 ? 3 * M : 1000);
   jumps(&pool, old, pool.record[0].generation - 2 * (KC_TAG_BITS <= 8 ? 3 * M : 1000));
   kc_arena_deinit(&arena);

@@ -60,11 +60,16 @@ static struct kc_page *some_live(struct bed *bed, uint32_t *slot)
   return NULL;
 }
 
-/* Takes one page out of a row, the last one filling its place. */
-static void drop_from_row(struct bed *bed, uint32_t slot, struct kc_page *page)
+static uint32_t index_of(const struct bed *bed, uint32_t slot, const struct kc_page *page)
 {
-  *page = kc_table_row(&bed->table, slot)[--bed->table.extent[slot]];
+  return (uint32_t)(page - kc_table_row(&bed->table, slot));
+}
+
+/* Takes the last page out of a row. */
+static struct kc_page drop_last(struct bed *bed, uint32_t slot)
+{
   bed->table.in_use--;
+  return kc_table_row(&bed->table, slot)[--bed->table.extent[slot]];
 }
 
 /* One ordinary operation; false when it failed, which is a false alarm. */
@@ -79,11 +84,9 @@ static bool background_step(struct bed *bed)
       return kc_pool_release_quarantined(&bed->pool,
                                          bed->quarantined[--bed->quarantined_count]) == KC_OK;
     case 2: {
-      struct kc_page *page = some_live(bed, &slot);
-      if (page == NULL || bed->quarantined_count == IN_QUARANTINE) return true;
-      const struct kc_page pair = *page;
-      drop_from_row(bed, slot, page);
-      return kc_pool_quarantine(&bed->pool, pair, kc_table_owner(slot),
+      if (some_live(bed, &slot) == NULL || bed->quarantined_count == IN_QUARANTINE) return true;
+      const struct kc_page pair = drop_last(bed, slot);
+      return kc_pool_quarantine(&bed->pool, pair, kc_table_owner(slot), bed->table.extent[slot],
                                 &bed->quarantined[bed->quarantined_count++]) == KC_OK;
     }
     default: {
@@ -162,11 +165,14 @@ static bool caught_at_use(struct bed *bed, uint32_t id, enum kc_err wanted)
       if (row[i].id != id) continue;
       const uint32_t owner = kc_table_owner(slot);
       struct kc_page unused;
-      switch (below(bed, 3)) {
-        case 0: return caught(bed, kc_pool_check(&bed->pool, row[i], owner), wanted, id);
-        case 1: return caught(bed, kc_pool_free(&bed->pool, &row[i], 1, owner, NULL), wanted, id);
+      switch (below(bed, 4)) {
+        case 0: return caught(bed, kc_pool_check(&bed->pool, row[i], owner, i), wanted, id);
+        case 1:
+          return caught(bed, kc_pool_free(&bed->pool, &row[i], 1, owner, i, NULL), wanted, id);
+        case 2: return caught(bed, kc_pool_share(&bed->pool, row[i], owner, i), wanted, id);
         default:
-          return caught(bed, kc_pool_quarantine(&bed->pool, row[i], owner, &unused), wanted, id);
+          return caught(bed, kc_pool_quarantine(&bed->pool, row[i], owner, i, &unused), wanted,
+                        id);
       }
     }
   }
@@ -187,14 +193,14 @@ static bool caught_at_alloc(struct bed *bed, uint32_t position, enum kc_err want
     struct kc_page_record copy[PAGES];
     memcpy(copy, bed->pool.record, sizeof copy);
     const uint64_t sum = kc_pool_generation_sum(&bed->pool);
-    const bool refused = !kc_pool_alloc(&bed->pool, before + 1, STRANGER, out);
+    const bool refused = !kc_pool_alloc(&bed->pool, before + 1, STRANGER, 0, out);
     return refused && told(bed, wanted, page) && sum == kc_pool_generation_sum(&bed->pool) &&
            memcmp(copy, bed->pool.record, sizeof copy) == 0;
   }
   for (uint32_t i = 0; i < before; i++) {
-    if (!kc_pool_alloc_one(&bed->pool, STRANGER, out)) return false;
+    if (!kc_pool_alloc_one(&bed->pool, STRANGER, 0, out)) return false;
   }
-  return !kc_pool_alloc_one(&bed->pool, STRANGER, out) && told(bed, wanted, page);
+  return !kc_pool_alloc_one(&bed->pool, STRANGER, 0, out) && told(bed, wanted, page);
 }
 
 static bool is_free(const struct bed *bed, uint32_t id)
@@ -217,19 +223,19 @@ static bool damage_caught(struct bed *bed, uint32_t id, bool hidden)
 static bool double_free(struct bed *bed)
 {
   uint32_t slot;
-  const struct kc_page page = *some_live(bed, &slot);
-  const uint32_t owner = kc_table_owner(slot);
-  if (kc_pool_free(&bed->pool, &page, 1, owner, NULL) != KC_OK) return false;
+  const struct kc_page *entry = some_live(bed, &slot), page = *entry;
+  const uint32_t owner = kc_table_owner(slot), index = index_of(bed, slot, entry);
+  if (kc_pool_free(&bed->pool, &page, 1, owner, index, NULL) != KC_OK) return false;
   if (below(bed, 2) == 0) {
-    return caught(bed, kc_pool_free(&bed->pool, &page, 1, owner, NULL), KC_ERR_DOUBLE_FREE,
+    return caught(bed, kc_pool_free(&bed->pool, &page, 1, owner, index, NULL), KC_ERR_DOUBLE_FREE,
                   page.id);
   }
   /* In bulk, behind a page that is fine. */
   uint32_t freed;
   struct kc_page both[2] = {page, {0, 0}};
-  if (!kc_pool_alloc(&bed->pool, 2, owner, both)) return false;
-  if (kc_pool_free(&bed->pool, &both[0], 1, owner, NULL) != KC_OK) return false;
-  return caught(bed, kc_pool_free(&bed->pool, both, 2, owner, &freed), KC_ERR_DOUBLE_FREE,
+  if (!kc_pool_alloc(&bed->pool, 2, owner, 0, both)) return false;
+  if (kc_pool_free(&bed->pool, &both[0], 1, owner, 0, NULL) != KC_OK) return false;
+  return caught(bed, kc_pool_free(&bed->pool, both, 2, owner, 0, &freed), KC_ERR_DOUBLE_FREE,
                 both[0].id) && freed == 1;
 }
 
@@ -237,21 +243,22 @@ static bool use_after_free(struct bed *bed)
 {
   uint32_t slot;
   struct kc_page again, unused;
-  const struct kc_page page = *some_live(bed, &slot);
-  const uint32_t owner = kc_table_owner(slot);
-  if (kc_pool_free(&bed->pool, &page, 1, owner, NULL) != KC_OK) return false;
+  const struct kc_page *entry = some_live(bed, &slot), page = *entry;
+  const uint32_t owner = kc_table_owner(slot), index = index_of(bed, slot, entry);
+  if (kc_pool_free(&bed->pool, &page, 1, owner, index, NULL) != KC_OK) return false;
   const uint32_t lives = below(bed, 4); /* handed on since, perhaps to the same owner */
   for (uint32_t i = 0; i < lives; i++) {
     const uint32_t taker = 1 + below(bed, SLOTS);
-    if (!kc_pool_alloc(&bed->pool, 1, taker, &again) || again.id != page.id) return false;
-    if (i + 1 < lives && kc_pool_free(&bed->pool, &again, 1, taker, NULL) != KC_OK) return false;
+    if (!kc_pool_alloc(&bed->pool, 1, taker, index, &again) || again.id != page.id) return false;
+    if (i + 1 == lives) break;
+    if (kc_pool_free(&bed->pool, &again, 1, taker, index, NULL) != KC_OK) return false;
   }
   enum kc_err got = KC_OK;
   switch (below(bed, lives > 0 ? 4 : 3)) {
-    case 0: got = kc_pool_check(&bed->pool, page, owner); break;
-    case 1: got = kc_pool_audit(&bed->pool, page, owner); break;
-    case 2: got = kc_pool_quarantine(&bed->pool, page, owner, &unused); break;
-    default: got = kc_pool_free(&bed->pool, &page, 1, owner, NULL); break;
+    case 0: got = kc_pool_check(&bed->pool, page, owner, index); break;
+    case 1: got = kc_pool_audit(&bed->pool, page, owner, index); break;
+    case 2: got = kc_pool_quarantine(&bed->pool, page, owner, index, &unused); break;
+    default: got = kc_pool_free(&bed->pool, &page, 1, owner, index, NULL); break;
   }
   return caught(bed, got, KC_ERR_TAG_STALE, page.id);
 }
@@ -260,14 +267,14 @@ static bool wrong_owner(struct bed *bed)
 {
   uint32_t slot;
   struct kc_page unused;
-  const struct kc_page page = *some_live(bed, &slot);
-  const uint32_t owner = kc_table_owner(slot);
+  const struct kc_page *entry = some_live(bed, &slot), page = *entry;
+  const uint32_t owner = kc_table_owner(slot), index = index_of(bed, slot, entry);
   const uint32_t other = 1 + (owner + below(bed, SLOTS)) % STRANGER;
   enum kc_err got = KC_OK;
   switch (below(bed, 3)) {
-    case 0: got = kc_pool_check(&bed->pool, page, other); break;
-    case 1: got = kc_pool_free(&bed->pool, &page, 1, other, NULL); break;
-    default: got = kc_pool_quarantine(&bed->pool, page, other, &unused); break;
+    case 0: got = kc_pool_check(&bed->pool, page, other, index); break;
+    case 1: got = kc_pool_free(&bed->pool, &page, 1, other, index, NULL); break;
+    default: got = kc_pool_quarantine(&bed->pool, page, other, index, &unused); break;
   }
   return caught(bed, got, KC_ERR_TAG_OWNER, page.id);
 }
@@ -275,16 +282,16 @@ static bool wrong_owner(struct bed *bed)
 static bool out_of_range(struct bed *bed)
 {
   uint32_t slot;
-  struct kc_page unused, page = *some_live(bed, &slot);
-  const uint32_t owner = kc_table_owner(slot);
+  struct kc_page unused, *entry = some_live(bed, &slot), page = *entry;
+  const uint32_t owner = kc_table_owner(slot), index = index_of(bed, slot, entry);
   page.id = below(bed, 2) == 0 ? PAGES + below(bed, 4)
                                : (uint32_t)kc_random_u64(&bed->random) | 1u << (6 + below(bed, 26));
   enum kc_err got = KC_OK;
   switch (below(bed, 4)) {
-    case 0: got = kc_pool_check(&bed->pool, page, owner); break;
-    case 1: got = kc_pool_free(&bed->pool, &page, 1, owner, NULL); break;
+    case 0: got = kc_pool_check(&bed->pool, page, owner, index); break;
+    case 1: got = kc_pool_free(&bed->pool, &page, 1, owner, index, NULL); break;
     case 2: got = kc_pool_release_quarantined(&bed->pool, page); break;
-    default: got = kc_pool_quarantine(&bed->pool, page, owner, &unused); break;
+    default: got = kc_pool_quarantine(&bed->pool, page, owner, index, &unused); break;
   }
   return caught(bed, got, KC_ERR_TAG_RANGE, page.id);
 }
@@ -295,12 +302,14 @@ static bool late_writer(struct bed *bed)
 {
   uint32_t slot;
   struct kc_page parked, out[PAGES];
-  const struct kc_page page = *some_live(bed, &slot);
-  const uint32_t owner = kc_table_owner(slot);
-  if (kc_pool_quarantine(&bed->pool, page, owner, &parked) != KC_OK) return false;
-  if (!caught(bed, kc_pool_check(&bed->pool, page, owner), KC_ERR_TAG_STALE, page.id)) return false;
+  const struct kc_page *entry = some_live(bed, &slot), page = *entry;
+  const uint32_t owner = kc_table_owner(slot), index = index_of(bed, slot, entry);
+  if (kc_pool_quarantine(&bed->pool, page, owner, index, &parked) != KC_OK) return false;
+  if (!caught(bed, kc_pool_check(&bed->pool, page, owner, index), KC_ERR_TAG_STALE, page.id)) {
+    return false;
+  }
   const uint32_t free_count = bed->pool.free_count;
-  if (!kc_pool_alloc(&bed->pool, free_count, STRANGER, out)) return false;
+  if (!kc_pool_alloc(&bed->pool, free_count, STRANGER, 0, out)) return false;
   for (uint32_t i = 0; i < free_count; i++) {
     if (out[i].id == page.id) return false; /* handed out under the writer's hands */
   }
@@ -308,10 +317,10 @@ static bool late_writer(struct bed *bed)
   if (!caught(bed, kc_pool_release_quarantined(&bed->pool, parked), KC_ERR_DOUBLE_FREE, page.id)) {
     return false;
   }
-  if (!kc_pool_alloc(&bed->pool, 1, owner, out) || out[0].id != page.id) return false;
+  if (!kc_pool_alloc(&bed->pool, 1, owner, index, out) || out[0].id != page.id) return false;
   return out[0].tag != page.tag && out[0].tag != parked.tag &&
-         caught(bed, kc_pool_check(&bed->pool, page, owner), KC_ERR_TAG_STALE, page.id) &&
-         caught(bed, kc_pool_check(&bed->pool, parked, owner), KC_ERR_TAG_STALE, page.id);
+         caught(bed, kc_pool_check(&bed->pool, page, owner, index), KC_ERR_TAG_STALE, page.id) &&
+         caught(bed, kc_pool_check(&bed->pool, parked, owner, index), KC_ERR_TAG_STALE, page.id);
 }
 
 /* An owner forgets one page; everything else is given back. */
@@ -319,12 +328,13 @@ static bool lost_free(struct bed *bed)
 {
   uint32_t slot, lost_slot;
   uint32_t extent[SLOTS];
-  struct kc_page *lost = some_live(bed, &lost_slot), kept[SLOTS * ROW];
-  const uint32_t in_use = (uint32_t)bed->table.in_use, id = lost->id;
+  struct kc_page kept[SLOTS * ROW];
+  (void)some_live(bed, &lost_slot);
+  const uint32_t in_use = (uint32_t)bed->table.in_use;
   bool released = true;
   memcpy(extent, bed->table.extent, sizeof extent);
   memcpy(kept, bed->table.entry, sizeof kept);
-  drop_from_row(bed, lost_slot, lost);
+  const uint32_t id = drop_last(bed, lost_slot).id;
   for (slot = 0; slot < SLOTS; slot++) {
     released &= kc_table_release(&bed->table, &bed->pool, slot) == KC_OK;
   }
@@ -471,8 +481,8 @@ static bool several_lives(struct bed *bed, bool end_live, struct kc_page *page,
   for (uint32_t i = 0; i < changes; i++) {
     if (i == keep) *old = bed->pool.record[id];
     const bool fine = i % 2 == 0
-                          ? kc_pool_alloc(&bed->pool, 1, STRANGER, page)
-                          : kc_pool_free(&bed->pool, page, 1, STRANGER, NULL) == KC_OK;
+                          ? kc_pool_alloc(&bed->pool, 1, STRANGER, 3, page)
+                          : kc_pool_free(&bed->pool, page, 1, STRANGER, 3, NULL) == KC_OK;
     if (!fine || page->id != id) return false;
   }
   bed->pool.record[id] = *old;
@@ -487,9 +497,10 @@ static bool rolled_back_live(struct bed *bed)
   if (!several_lives(bed, true, &page, &old)) return false;
   const bool was_free = kc_page_state_of(&old) == KC_PAGE_FREE;
   switch (below(bed, 4)) {
-    case 0: return caught(bed, kc_pool_check(&bed->pool, page, STRANGER), KC_ERR_ROLLBACK, page.id);
+    case 0:
+      return caught(bed, kc_pool_check(&bed->pool, page, STRANGER, 3), KC_ERR_ROLLBACK, page.id);
     case 1:
-      return caught(bed, kc_pool_free(&bed->pool, &page, 1, STRANGER, NULL), KC_ERR_ROLLBACK,
+      return caught(bed, kc_pool_free(&bed->pool, &page, 1, STRANGER, 3, NULL), KC_ERR_ROLLBACK,
                     page.id);
     case 2: /* a live record that is merely old contradicts nothing in the pool but the sum */
       return caught(bed, kc_pool_scrub(&bed->pool), KC_ERR_ROLLBACK,

@@ -19,9 +19,11 @@
 
 enum { OPS_DEFAULT = QUICK_SCALE(10000000) };
 enum { SEEDS_DEFAULT = 64, WALK_STEPS = 10000, BULK_MAX = 12, STALE_KEPT = 64, OWNERS = 6 };
+enum { PLACES = 16 }; /* rows begin here at the latest */
 
 enum kind {
-  ALLOC, FREE, FREE_MIXED, CHECK, CHECK_ODD, FREE_ODD, QUARANTINE, RELEASE, SCRUB, BALANCE, KINDS
+  ALLOC, FREE, FREE_MIXED, CHECK, CHECK_ODD, FREE_ODD, QUARANTINE, RELEASE, SCRUB, BALANCE, TAKE,
+  SHARE, REF, UNREF, DROP, KINDS
 };
 
 struct bed {
@@ -109,8 +111,15 @@ static struct kc_page odd_pair(struct bed *bed)
 static uint32_t odd_owner(struct bed *bed, struct kc_page page)
 {
   const uint32_t owner = page.id < bed->naive.page_count ? bed->naive.page[page.id].owner : 0;
-  if (owner != 0 && below(bed, 2) == 0) return owner;
+  if (owner != 0 && owner != KC_OWNER_SHARED && below(bed, 2) == 0) return owner;
   return 1 + below(bed, OWNERS);
+}
+
+/* The place of a page, and now and then another. */
+static uint32_t odd_index(struct bed *bed, struct kc_page page)
+{
+  const bool inside = page.id < bed->naive.page_count && below(bed, 4) != 0;
+  return inside ? bed->naive.page[page.id].index : below(bed, PLACES);
 }
 
 /* ---- operations: each on both pools ---- */
@@ -119,10 +128,11 @@ static void do_alloc(struct bed *bed)
 {
   struct kc_page real[BULK_MAX], plain[BULK_MAX];
   const uint32_t count = below(bed, BULK_MAX + 1), owner = 1 + below(bed, OWNERS);
+  const uint32_t first = below(bed, PLACES);
   const bool one = count == 1 && below(bed, 2) == 0;
-  const bool got = one ? kc_pool_alloc_one(&bed->pool, owner, real)
-                       : kc_pool_alloc(&bed->pool, count, owner, real);
-  const bool wanted = naive_alloc(&bed->naive, count, owner, plain);
+  const bool got = one ? kc_pool_alloc_one(&bed->pool, owner, first, real)
+                       : kc_pool_alloc(&bed->pool, count, owner, first, real);
+  const bool wanted = naive_alloc(&bed->naive, count, owner, first, plain);
   expect(bed, got == wanted, "alloc succeeds");
   if (!got || !wanted) return;
   for (uint32_t i = 0; i < count; i++) {
@@ -132,29 +142,63 @@ static void do_alloc(struct bed *bed)
   }
 }
 
-static void free_both(struct bed *bed, const struct kc_page *pages, uint32_t count, uint32_t owner)
+static void do_take(struct bed *bed)
+{
+  struct kc_page real = {0, 0}, plain = {0, 0};
+  const uint32_t owner = 1 + below(bed, OWNERS), index = below(bed, PLACES);
+  const uint32_t id = naive_find(&bed->naive, KC_PAGE_FREE, below(bed, bed->naive.page_count));
+  if (id == KC_PAGE_NONE) return;
+  expect(bed, naive_take(&bed->naive, id, owner, index, &plain), "twin takes");
+  expect(bed, kc_pool_take(&bed->pool, id, owner, index, &real), "take succeeds");
+  expect(bed, real.id == plain.id && real.tag == plain.tag, "pair of take");
+  remember(bed, real);
+}
+
+static void free_both(struct bed *bed, const struct kc_page *pages, uint32_t count, uint32_t owner,
+                      uint32_t first)
 {
   uint32_t freed = UINT32_MAX, wanted_freed;
-  const enum kc_err wanted = naive_free(&bed->naive, pages, count, owner, &wanted_freed);
-  const enum kc_err got = kc_pool_free(&bed->pool, pages, count, owner, &freed);
+  const enum kc_err wanted = naive_free(&bed->naive, pages, count, owner, first, &wanted_freed);
+  const enum kc_err got = kc_pool_free(&bed->pool, pages, count, owner, first, &freed);
   bed->moves_expected += wanted_freed > 0;
   expect(bed, got == wanted, "code of free");
   expect(bed, freed == wanted_freed, "count of freed pages");
   if (wanted != KC_OK) expect_report(bed, wanted, pages[count - 1 - wanted_freed]);
 }
 
-/* Up to BULK_MAX live pages of one owner. */
-static uint32_t some_of_one_owner(struct bed *bed, struct kc_page *pages, uint32_t *owner)
+/* A live page of one owner from `start` on; KC_PAGE_NONE when there is none. */
+static uint32_t find_owned(const struct bed *bed, uint32_t start)
 {
-  const uint32_t first = naive_find(&bed->naive, KC_PAGE_LIVE, below(bed, bed->naive.page_count));
+  for (uint32_t i = 0; i < bed->naive.page_count; i++) {
+    const uint32_t id = (start + i) % bed->naive.page_count;
+    const struct naive_page *page = &bed->naive.page[id];
+    if (page->state == KC_PAGE_LIVE && page->owner != KC_OWNER_SHARED) return id;
+  }
+  return KC_PAGE_NONE;
+}
+
+static uint32_t find_at(const struct bed *bed, uint32_t owner, uint32_t index)
+{
+  for (uint32_t id = 0; id < bed->naive.page_count; id++) {
+    const struct naive_page *page = &bed->naive.page[id];
+    if (page->state == KC_PAGE_LIVE && page->owner == owner && page->index == index) return id;
+  }
+  return KC_PAGE_NONE;
+}
+
+/* Up to BULK_MAX live pages of one owner, in their places from *first on. */
+static uint32_t some_of_one_owner(struct bed *bed, struct kc_page *pages, uint32_t *owner,
+                                  uint32_t *first)
+{
+  uint32_t id = find_owned(bed, below(bed, bed->naive.page_count));
   uint32_t count = 0;
   const uint32_t wanted = 1 + below(bed, BULK_MAX);
-  if (first == KC_PAGE_NONE) return 0;
-  *owner = bed->naive.page[first].owner;
-  for (uint32_t i = 0; i < bed->naive.page_count && count < wanted; i++) {
-    const uint32_t id = (first + i) % bed->naive.page_count;
-    const struct naive_page *page = &bed->naive.page[id];
-    if (page->state == KC_PAGE_LIVE && page->owner == *owner) pages[count++] = pair_now(bed, id);
+  if (id == KC_PAGE_NONE) return 0;
+  *owner = bed->naive.page[id].owner;
+  *first = bed->naive.page[id].index;
+  while (count < wanted && id != KC_PAGE_NONE) {
+    pages[count++] = pair_now(bed, id);
+    id = find_at(bed, *owner, *first + count);
   }
   return count;
 }
@@ -162,18 +206,73 @@ static uint32_t some_of_one_owner(struct bed *bed, struct kc_page *pages, uint32
 static void do_free(struct bed *bed, bool mixed)
 {
   struct kc_page pages[BULK_MAX];
-  uint32_t owner;
-  const uint32_t count = some_of_one_owner(bed, pages, &owner);
+  uint32_t owner, first;
+  const uint32_t count = some_of_one_owner(bed, pages, &owner, &first);
   if (count == 0) return;
   if (mixed) pages[below(bed, count)] = below(bed, 2) == 0 ? odd_pair(bed) : pages[0];
-  free_both(bed, pages, count, owner);
+  free_both(bed, pages, count, owner, first);
 }
 
-static void do_check(struct bed *bed, struct kc_page page, uint32_t owner)
+/* Sharing: mostly of a page in the right state, now and then of any. */
+static struct kc_page shared_pair(struct bed *bed)
 {
-  const enum kc_err wanted = naive_check(&bed->naive, page, owner);
-  const enum kc_err got = below(bed, 2) == 0 ? kc_pool_check(&bed->pool, page, owner)
-                                             : kc_pool_audit(&bed->pool, page, owner);
+  const uint32_t start = below(bed, bed->naive.page_count);
+  for (uint32_t i = 0; i < bed->naive.page_count && below(bed, 64) != 0; i++) {
+    const uint32_t id = (start + i) % bed->naive.page_count;
+    if (bed->naive.page[id].owner == KC_OWNER_SHARED) return pair_now(bed, id);
+  }
+  return odd_pair(bed);
+}
+
+static void do_share(struct bed *bed)
+{
+  const uint32_t id = find_owned(bed, below(bed, bed->naive.page_count));
+  const bool odd = id == KC_PAGE_NONE || below(bed, 4) == 0;
+  const struct kc_page page = odd ? odd_pair(bed) : pair_now(bed, id);
+  const uint32_t owner = odd ? odd_owner(bed, page) : bed->naive.page[id].owner;
+  const uint32_t index = odd ? odd_index(bed, page) : bed->naive.page[id].index;
+  const enum kc_err wanted = naive_share(&bed->naive, page, owner, index);
+  expect(bed, kc_pool_share(&bed->pool, page, owner, index) == wanted, "code of share");
+  expect_report(bed, wanted, page);
+}
+
+static void do_ref(struct bed *bed)
+{
+  bool was_idle = true;
+  const struct kc_page page = shared_pair(bed);
+  const bool idle = page.id < bed->naive.page_count && bed->naive.page[page.id].refs == 0;
+  const enum kc_err wanted = naive_ref(&bed->naive, page);
+  expect(bed, kc_pool_ref(&bed->pool, page, &was_idle) == wanted, "code of ref");
+  expect(bed, was_idle == (wanted == KC_OK && idle), "ref says that it was idle");
+  expect_report(bed, wanted, page);
+}
+
+static void do_unref(struct bed *bed)
+{
+  bool is_idle = true;
+  const struct kc_page page = shared_pair(bed);
+  const enum kc_err wanted = naive_unref(&bed->naive, page);
+  expect(bed, kc_pool_unref(&bed->pool, page, &is_idle) == wanted, "code of unref");
+  expect(bed, is_idle == (wanted == KC_OK && bed->naive.page[page.id].refs == 0),
+         "unref says that it is idle");
+  expect_report(bed, wanted, page);
+}
+
+static void do_drop(struct bed *bed)
+{
+  const struct kc_page page = shared_pair(bed);
+  const enum kc_err wanted = naive_drop(&bed->naive, page);
+  expect(bed, kc_pool_drop(&bed->pool, page) == wanted, "code of drop");
+  expect_report(bed, wanted, page);
+}
+
+static void do_check(struct bed *bed, struct kc_page page)
+{
+  const uint32_t owner = below(bed, 3) == 0 ? KC_OWNER_SHARED : odd_owner(bed, page);
+  const uint32_t index = odd_index(bed, page);
+  const enum kc_err wanted = naive_check(&bed->naive, page, owner, index);
+  const enum kc_err got = below(bed, 2) == 0 ? kc_pool_check(&bed->pool, page, owner, index)
+                                             : kc_pool_audit(&bed->pool, page, owner, index);
   expect(bed, got == wanted, "code of check");
   expect_report(bed, wanted, page);
 }
@@ -181,13 +280,14 @@ static void do_check(struct bed *bed, struct kc_page page, uint32_t owner)
 static void do_quarantine(struct bed *bed)
 {
   const bool odd = below(bed, 3) == 0;
-  const uint32_t id = naive_find(&bed->naive, KC_PAGE_LIVE, below(bed, bed->naive.page_count));
+  const uint32_t id = find_owned(bed, below(bed, bed->naive.page_count));
   if (id == KC_PAGE_NONE) return;
   const struct kc_page page = odd ? odd_pair(bed) : pair_now(bed, id);
   const uint32_t owner = odd ? odd_owner(bed, page) : bed->naive.page[id].owner;
+  const uint32_t index = odd ? odd_index(bed, page) : bed->naive.page[id].index;
   struct kc_page real = {0, 0}, plain = {0, 0};
-  const enum kc_err wanted = naive_quarantine(&bed->naive, page, owner, &plain);
-  const enum kc_err got = kc_pool_quarantine(&bed->pool, page, owner, &real);
+  const enum kc_err wanted = naive_quarantine(&bed->naive, page, owner, index, &plain);
+  const enum kc_err got = kc_pool_quarantine(&bed->pool, page, owner, index, &real);
   expect(bed, got == wanted, "code of quarantine");
   expect_report(bed, wanted, page);
   if (wanted != KC_OK) return;
@@ -210,7 +310,14 @@ static void do_release(struct bed *bed)
 
 static void do_balance(struct bed *bed)
 {
-  const uint32_t leaked = naive_find(&bed->naive, KC_PAGE_LIVE, 0);
+  uint32_t leaked = 0;
+  while (leaked < bed->naive.page_count) {
+    const struct naive_page *page = &bed->naive.page[leaked];
+    const bool idle = page->owner == KC_OWNER_SHARED && page->refs == 0;
+    if (page->state == KC_PAGE_LIVE && !idle) break;
+    leaked++;
+  }
+  if (leaked == bed->naive.page_count) leaked = KC_PAGE_NONE;
   const enum kc_err wanted = leaked == KC_PAGE_NONE ? KC_OK : KC_ERR_LEAK;
   expect(bed, kc_pool_balance(&bed->pool) == wanted, "code of balance");
   if (wanted != KC_OK) expect_report(bed, wanted, (struct kc_page){leaked, 0});
@@ -225,20 +332,22 @@ static void do_one(struct bed *bed, enum kind kind)
     case FREE_MIXED: do_free(bed, true); break;
     case CHECK:
       page = pair_now(bed, below(bed, bed->naive.page_count));
-      do_check(bed, page, odd_owner(bed, page));
+      do_check(bed, page);
       break;
-    case CHECK_ODD:
-      page = odd_pair(bed);
-      do_check(bed, page, odd_owner(bed, page));
-      break;
+    case CHECK_ODD: do_check(bed, odd_pair(bed)); break;
     case FREE_ODD:
       page = odd_pair(bed);
-      free_both(bed, &page, 1, odd_owner(bed, page));
+      free_both(bed, &page, 1, odd_owner(bed, page), odd_index(bed, page));
       break;
     case QUARANTINE: do_quarantine(bed); break;
     case RELEASE: do_release(bed); break;
     case SCRUB: expect(bed, kc_pool_scrub(&bed->pool) == KC_OK, "scrub of a sound pool"); break;
     case BALANCE: do_balance(bed); break;
+    case TAKE: do_take(bed); break;
+    case SHARE: do_share(bed); break;
+    case REF: do_ref(bed); break;
+    case UNREF: do_unref(bed); break;
+    case DROP: do_drop(bed); break;
     case KINDS: break;
   }
 }
@@ -250,6 +359,12 @@ static void compare_totals(struct bed *bed)
   const struct kc_pool *pool = &bed->pool;
   const uint32_t live = naive_count(&bed->naive, KC_PAGE_LIVE);
   const uint32_t quarantined = naive_count(&bed->naive, KC_PAGE_QUARANTINE);
+  uint64_t weights;
+  const uint64_t refs = naive_refs(&bed->naive, &weights);
+  expect(bed, pool->refs_total == refs, "references");
+  expect(bed, pool->refs_sum == weights, "sum of references");
+  expect(bed, pool->shared_count == naive_count_shared(&bed->naive, false), "shared pages");
+  expect(bed, pool->idle_count == naive_count_shared(&bed->naive, true), "idle pages");
   expect(bed, pool->free_count == pool->page_count - live - quarantined, "free count");
   expect(bed, pool->quarantine_count == quarantined, "quarantine count");
   expect(bed, pool->allocations == bed->naive.allocations, "allocations");
@@ -265,8 +380,10 @@ static void walk(struct bed *bed)
   for (uint32_t id = 0; id < pool->page_count; id++) {
     const struct kc_page_record *record = &pool->record[id];
     const struct naive_page *truth = &bed->naive.page[id];
-    const uint32_t link =
-        truth->state == KC_PAGE_FREE ? naive_stack_position(&bed->naive, id) : 0;
+    uint32_t link = 0;
+    if (truth->state == KC_PAGE_FREE) link = naive_stack_position(&bed->naive, id);
+    if (truth->state == KC_PAGE_LIVE) link = truth->index;
+    if (truth->owner == KC_OWNER_SHARED) link = truth->refs;
     expect(bed, record->generation == truth->generation, "walk: generation");
     expect(bed, kc_page_state_of(record) == truth->state, "walk: state");
     expect(bed, kc_page_owner_of(record) == truth->owner, "walk: owner");
@@ -286,7 +403,7 @@ static void walk(struct bed *bed)
 
 static void draw_weights(struct bed *bed)
 {
-  static const uint32_t usual[KINDS] = {30, 25, 4, 8, 8, 6, 5, 5, 1, 1};
+  static const uint32_t usual[KINDS] = {30, 25, 4, 8, 8, 6, 5, 5, 1, 1, 8, 12, 10, 18, 12};
   bed->weight_sum = 0;
   for (int kind = 0; kind < KINDS; kind++) {
     const bool off = kind != ALLOC && below(bed, 4) == 0;

@@ -35,12 +35,13 @@ static void rogue(struct bed *bed, uint32_t slot)
 {
   const uint32_t extent = bed->table.extent[slot];
   if (extent == 0) return;
-  const struct kc_page page = kc_table_row(&bed->table, slot)[below(bed, extent)];
+  const uint32_t index = below(bed, extent);
+  const struct kc_page page = kc_table_row(&bed->table, slot)[index];
   const uint32_t owner = kc_table_owner(slot);
   struct kc_page *parked = &bed->parked[bed->parked_count];
   if (below(bed, 2) == 0) {
-    (void)kc_pool_free(&bed->pool, &page, 1, owner, NULL);
-  } else if (kc_pool_quarantine(&bed->pool, page, owner, parked) == KC_OK) {
+    (void)kc_pool_free(&bed->pool, &page, 1, owner, index, NULL);
+  } else if (kc_pool_quarantine(&bed->pool, page, owner, index, parked) == KC_OK) {
     bed->parked_count++;
   }
 }

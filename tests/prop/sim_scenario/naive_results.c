@@ -73,7 +73,7 @@ static void put_outcome(struct kc_sha256 *sha, const struct kc_outcome *o)
 {
   put_word(sha, o->request);
   put_word(sha, o->status + 256 * (uint64_t)o->reason + ((uint64_t)o->preemptions << 32));
-  put_word(sha, o->output_tokens);
+  put_word(sha, o->output_tokens + ((uint64_t)o->cached_tokens << 32));
   put_word(sha, (uint64_t)o->first_token_ps);
   put_word(sha, (uint64_t)o->end_ps);
   put_word(sha, (uint64_t)o->resident_ps);
@@ -91,6 +91,7 @@ static void put_totals(struct kc_sha256 *sha, const struct kc_summary *s)
   put_word(sha, s->kv_peak_tokens);
   put_word(sha, s->kv_peak_pages);
   put_word(sha, s->tokens_clipped_requests);
+  put_word(sha, s->recached_tokens);
   put_word(sha, (uint64_t)s->makespan_ps);
   put_word(sha, (uint64_t)s->busy_ps);
 }
@@ -124,6 +125,10 @@ static void count_outcomes(struct naive_run *run)
     s->requests_by_reason[o->reason]++;
     s->output_tokens += o->output_tokens;
     s->preemptions += o->preemptions;
+    if (run->state[o->request].started) s->admitted_tokens += r->input_tokens;
+    s->cached_tokens += o->cached_tokens;
+    s->recached_tokens += o->recached_tokens;
+    s->warm_requests += o->cached_tokens > 0;
     if (o->end_ps > last_end_ps) last_end_ps = o->end_ps;
     if (o->status != KC_STATUS_COMPLETED) continue;
     s->input_tokens_completed += r->input_tokens;
@@ -168,7 +173,7 @@ void naive_finish(struct naive_run *run)
   describe_latencies(run);
   describe(&s->itl, run->gaps, run->gap_count);
   kc_sha256_init(&sha);
-  put_word(&sha, 1); /* version of the layout */
+  put_word(&sha, 2); /* version of the layout */
   for (uint32_t i = 0; i < run->outcome_count; i++) put_outcome(&sha, &run->outcomes[i]);
   put_totals(&sha, s);
   put_gaps(&sha, run->gaps, run->gap_count);

@@ -35,13 +35,15 @@ static void draw_windows(struct kc_sched_config *sched, struct kc_random *random
   }
 }
 
-static void draw_sched(struct kc_sched_config *sched, struct kc_random *random, uint32_t longest)
+/* The plain ones: vllm, first come first served. */
+static void draw_sched(struct test_run *run, struct kc_random *random, uint32_t longest)
 {
   const uint32_t sizes[4] = {1, 16, 64, random_between(random, 1, 64)};
   const uint32_t slots[4] = {1, random_between(random, 1, 4), random_between(random, 1, 64), 64};
   const uint32_t spare[4] = {0, random_between(random, 0, 8), random_between(random, 0, 200), 8192};
   const uint32_t limits[4] = {random_between(random, 2, 24), random_between(random, 2, longest + 1),
                               2 * longest + 2, 131072};
+  struct kc_sched_config *const sched = &run->instance.sched;
   sched->role = kc_random_chance(random, 1, 4) ? KC_ROLE_DECODE : KC_ROLE_SERVE;
   sched->page_size = sizes[random_between(random, 0, 3)];
   sched->max_running = slots[random_between(random, 0, 3)];
@@ -51,6 +53,39 @@ static void draw_sched(struct kc_sched_config *sched, struct kc_random *random, 
   sched->chunked_prefill = !kc_random_chance(random, 1, 3);
   sched->reserve_full_prompt = !kc_random_chance(random, 1, 3);
   draw_windows(sched, random);
+}
+
+static void draw_sglang(struct kc_sched_config *sched, struct kc_random *random, uint32_t longest)
+{
+  const double cautions[4] = {1.0, 0.001, 0.1, 0.01 * random_between(random, 1, 200)};
+  const uint32_t pages = random_between(random, 1, 2 * longest / sched->page_size + 1);
+  sched->chunked_prefill_size =
+      sched->page_size * (kc_random_chance(random, 1, 3) ? random_between(random, 1, 4) : pages);
+  sched->max_prefill_tokens =
+      kc_random_chance(random, 1, 2) ? 16384 : random_between(random, 1, 2 * longest);
+  sched->mixed_chunk = sched->chunked_prefill && kc_random_chance(random, 1, 3);
+  sched->schedule_conservativeness = cautions[random_between(random, 0, 3)];
+  if (kc_random_chance(random, 1, 3)) sched->order = KC_ORDER_LPM;
+}
+
+/* What a policy has beyond that. A quarter of the runs has none of it. */
+static void draw_policy(struct test_run *run, uint64_t seed, uint32_t longest)
+{
+  struct kc_random random;
+  struct kc_sched_config *const sched = &run->instance.sched;
+  kc_random_init(&random, seed, "policy", 0);
+  const bool plain = kc_random_chance(&random, 1, 4);
+  sched->overlap = !plain && kc_random_chance(&random, 1, 2);
+  sched->prefix_cache = !plain && kc_random_chance(&random, 4, 5);
+  if (sched->prefix_cache) sched->role = KC_ROLE_SERVE;
+  if (run->instance.policy == kc_policy_find("sglang-0.5")) {
+    draw_sglang(sched, &random, longest);
+  } else if (!plain) {
+    if (kc_random_chance(&random, 1, 3)) {
+      sched->long_prefill_token_threshold = random_between(&random, 1, longest);
+    }
+    if (kc_random_chance(&random, 1, 3)) sched->order = KC_ORDER_PRIORITY;
+  }
 }
 
 /* From one page to more than all requests together need. */
@@ -120,9 +155,223 @@ static void draw_closed(struct test_run *run, struct kc_random *random, uint32_t
       .input_tokens = draw_length(random, longest),
       .output_tokens = draw_length(random, longest),
       .mode = kc_random_chance(random, 1, 2) ? KC_CLOSED_WAVE : KC_CLOSED_STEADY};
+  for (uint32_t i = 0; i < run->request_count; i++) {
+    run->requests[i].input_tokens = run->closed_config.input_tokens;
+    run->requests[i].output_tokens = run->closed_config.output_tokens;
+  }
 }
 
-static void draw_run(struct test_run *run, uint64_t seed, uint32_t requests_max, bool may_close)
+/* ---- contents ---- */
+
+/* Page keys from what pages hold: a tree of all sequences seen, a key for each of its nodes. The
+ * salt is the first step from the root. */
+struct key_tree {
+  struct { uint32_t symbol, child, sibling; } *node; /* child, sibling: 0 = none */
+  uint32_t count;                                    /* node 0 is the root */
+};
+
+static uint32_t tree_step(struct key_tree *tree, uint32_t from, uint32_t symbol)
+{
+  uint32_t at = tree->node[from].child;
+  while (at != 0 && tree->node[at].symbol != symbol) at = tree->node[at].sibling;
+  if (at != 0) return at;
+  at = tree->count++;
+  tree->node[at].symbol = symbol;
+  tree->node[at].child = 0;
+  tree->node[at].sibling = tree->node[from].child;
+  tree->node[from].child = at;
+  return at;
+}
+
+static uint32_t pages_with_keys(const struct test_run *run, uint32_t request)
+{
+  const struct kc_request *r = &run->requests[request];
+  return (r->input_tokens + r->output_tokens) / run->instance.sched.page_size;
+}
+
+/* What the pages of one request hold: the beginning of an earlier one, then something new. With an
+ * alphabet of one or two symbols requests share more than they were meant to. */
+static void draw_symbols(const struct test_run *run, struct kc_random *random, uint32_t request,
+                         uint32_t alphabet, uint32_t sharing, uint32_t **symbols)
+{
+  const uint32_t pages = pages_with_keys(run, request);
+  uint32_t copied = 0;
+  if (request > 0 && !kc_random_chance(random, 1, sharing)) {
+    const uint32_t other = random_between(random, 0, request - 1);
+    copied = pages_with_keys(run, other);
+    if (copied > pages) copied = pages;
+    if (kc_random_chance(random, 1, 2)) copied = random_between(random, 0, copied);
+    for (uint32_t k = 0; k < copied; k++) symbols[request][k] = symbols[other][k];
+  }
+  for (uint32_t k = copied; k < pages; k++) {
+    symbols[request][k] = random_between(random, 1, alphabet);
+  }
+}
+
+/* Writes the keys of one request as runs of consecutive ones; returns how many runs. */
+static uint32_t put_runs(struct key_tree *tree, uint32_t salt, const uint32_t *symbols,
+                         uint32_t pages, struct kc_key_run *runs)
+{
+  uint32_t count = 0, at = tree_step(tree, 0, salt);
+  for (uint32_t i = 0; i < pages; i++) {
+    at = tree_step(tree, at, symbols[i]);
+    const bool goes_on = count > 0 && runs[count - 1].first + runs[count - 1].count == at;
+    if (goes_on) runs[count - 1].count++;
+    else runs[count++] = (struct kc_key_run){.first = at, .count = 1};
+  }
+  return count;
+}
+
+static void *room(size_t count, size_t size)
+{
+  void *const memory = calloc(count + 1, size);
+  if (memory == NULL) abort();
+  return memory;
+}
+
+/* Every request from a stream of its own, so that fewer requests are the first of more. */
+static void draw_contents(struct test_run *run, uint64_t seed)
+{
+  struct kc_random random;
+  const uint32_t alphabets[4] = {1, 2, 3, 1000000};
+  kc_random_init(&random, seed, "contents", 0);
+  const uint32_t alphabet = alphabets[random_between(&random, 0, 3)];
+  const uint32_t sharing = random_between(&random, 1, 8); /* one of so many shares nothing */
+  const uint32_t tenants = kc_random_chance(&random, 1, 2) ? 1 : random_between(&random, 1, 5);
+  uint32_t total = 0, used = 0;
+  for (uint32_t i = 0; i < run->request_count; i++) total += pages_with_keys(run, i);
+  uint32_t **const symbols = room(run->request_count, sizeof *symbols);
+  struct key_tree tree = {.node = room(total + 7, sizeof *tree.node), .count = 1};
+  run->keys = room(total, sizeof *run->keys);
+  for (uint32_t i = 0; i < run->request_count; i++) {
+    struct kc_request *r = &run->requests[i];
+    const uint32_t pages = pages_with_keys(run, i);
+    symbols[i] = room(pages, sizeof **symbols);
+    kc_random_init(&random, seed, "content", i);
+    r->tenant = random_between(&random, 0, tenants - 1);
+    draw_symbols(run, &random, i, alphabet, sharing, symbols);
+    r->run = run->keys + used;
+    r->run_count = put_runs(&tree, r->tenant, symbols[i], pages, run->keys + used);
+    used += r->run_count;
+  }
+  for (uint32_t i = 0; i < run->request_count; i++) free(symbols[i]);
+  run->instance.sched.key_count = tree.count;
+  free(tree.node);
+  free(symbols);
+}
+
+/* ---- clients ---- */
+
+static void draw_patience(struct test_run *run, uint64_t seed)
+{
+  struct kc_random stream, *const random = &stream;
+  kc_random_init(&stream, seed, "patience", 0);
+  const uint64_t means[4] = {1000, KC_PS_PER_US, 20 * KC_PS_PER_MS, KC_PS_PER_S};
+  if (kc_random_chance(random, 1, 4)) run->instance.queue_limit = random_between(random, 1, 16);
+  if (!kc_random_chance(random, 1, 3)) return;
+  const uint64_t mean_ps = means[random_between(random, 0, 3)];
+  const bool cancels = kc_random_chance(random, 1, 2);
+  run->patience = room(1, sizeof *run->patience);
+  *run->patience = (struct kc_patience){.queue_timeout_ps = KC_PS_NEVER,
+                                        .timeout_ps = KC_PS_NEVER,
+                                        .cancel_denominator = 1,
+                                        .cancel_after_ps = KC_PS_NEVER};
+  if (kc_random_chance(random, 2, 3)) {
+    run->patience->queue_timeout_ps = (kc_ps)kc_random_exponential(random, mean_ps);
+  }
+  if (kc_random_chance(random, 1, 2)) {
+    run->patience->timeout_ps = (kc_ps)kc_random_exponential(random, 4 * mean_ps);
+  }
+  if (!cancels) return;
+  run->cancel_after_ps = room(run->request_count, sizeof *run->cancel_after_ps);
+  for (uint32_t i = 0; i < run->request_count; i++) {
+    run->cancel_after_ps[i] = kc_random_chance(random, 1, 2)
+                                  ? KC_PS_NEVER
+                                  : (kc_ps)kc_random_exponential(random, mean_ps);
+  }
+}
+
+static void draw_priorities(struct test_run *run, uint64_t seed)
+{
+  struct kc_random random;
+  kc_random_init(&random, seed, "priorities", 0);
+  const uint32_t levels = random_between(&random, 1, 4);
+  for (uint32_t i = 0; i < run->request_count; i++) {
+    run->requests[i].priority = (int32_t)random_between(&random, 0, levels) - 2;
+  }
+}
+
+/* ---- a run ---- */
+
+/* Admits boldly into a pool that outputs fill: requests are retracted. */
+static void make_bold(struct test_run *run, struct kc_random *random, uint32_t longest)
+{
+  struct kc_sched_config *const sched = &run->instance.sched;
+  sched->schedule_conservativeness = 0.001;
+  sched->max_running = random_between(random, 2, 64);
+  sched->page_size = random_between(random, 1, 8);
+  sched->chunked_prefill_size = sched->page_size * random_between(random, 4, 100);
+  run->instance.pages = random_between(random, 2, 5) * longest / sched->page_size + 4;
+  run->closed_config.input_tokens = 1 + run->closed_config.input_tokens % (longest / 8 + 1);
+  for (uint32_t i = 0; i < run->request_count; i++) {
+    run->requests[i].input_tokens = 1 + run->requests[i].input_tokens % (longest / 8 + 1);
+  }
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+  return a < b ? a : b;
+}
+
+/* Limits far beyond what requests make: the guess of what they will need decides who is
+ * admitted. */
+static void promise_much(struct test_run *run, struct kc_random *random, uint32_t longest)
+{
+  run->instance.pages =
+      (longest + random_between(random, 500, 12000)) / run->instance.sched.page_size + 2;
+  for (uint32_t i = 0; i < run->request_count; i++) {
+    run->requests[i].max_tokens += random_between(random, 0, 5000);
+  }
+  if (run->request_count < 2 || kc_random_chance(random, 1, 3)) return;
+  /* Pages of one token, about as many as the second needs beside the first: when it comes in is
+   * told by the guess to the token. */
+  const uint32_t first = smaller(run->requests[0].max_tokens, 4096);
+  const uint32_t second = smaller(run->requests[1].max_tokens, 4096);
+  run->instance.sched.page_size = 1;
+  run->instance.sched.schedule_conservativeness = 1.0;
+  run->instance.sched.max_running = 64;
+  run->instance.pages = run->requests[0].input_tokens + run->requests[1].input_tokens + second +
+                        7 * first / 10 + 100 - random_between(random, 0, 200 + first / 4);
+}
+
+/* Few requests with outputs beyond the 4096 that the policy looks ahead at most: one may outgrow
+ * the pool alone. */
+static void make_long(struct test_run *run, struct kc_random *random, uint32_t longest)
+{
+  if (run->request_count > 4) run->request_count = 4;
+  run->instance.pages =
+      (longest + random_between(random, 4096, 9000)) / run->instance.sched.page_size + 2;
+  for (uint32_t i = 0; i < run->request_count; i++) {
+    const uint32_t more = random_between(random, 3000, 8000);
+    run->requests[i].output_tokens += more;
+    run->requests[i].max_tokens += more;
+  }
+}
+
+/* Where SGLang's guesses matter. */
+static void draw_guesses(struct test_run *run, uint64_t seed, uint32_t longest)
+{
+  struct kc_random random;
+  kc_random_init(&random, seed, "guesses", 0);
+  const uint32_t kind = random_between(&random, 0, 49);
+  if (kind < 32) run->instance.sched.max_model_len = 131072;
+  if (kind < 15) make_bold(run, &random, longest);
+  else if (kind < 30) promise_much(run, &random, longest);
+  else if (kind < 32 && !run->closed) make_long(run, &random, longest);
+}
+
+static void draw_run(struct test_run *run, const char *policy, uint64_t seed,
+                     uint32_t requests_max, bool may_close)
 {
   struct kc_random random;
   kc_random_init(&random, seed, "random-run", 0);
@@ -130,7 +379,10 @@ static void draw_run(struct test_run *run, uint64_t seed, uint32_t requests_max,
   const uint32_t lengths[4] = {4, 20, 100, 400};
   const uint32_t longest = lengths[random_between(&random, 0, 3)];
   test_instance_default(&run->instance, 1);
-  draw_sched(&run->instance.sched, &random, longest);
+  if (policy != NULL) run->instance.policy = kc_policy_find(policy);
+  if (run->instance.policy == NULL) abort();
+  draw_sched(run, &random, longest);
+  if (policy != NULL) draw_policy(run, seed, longest);
   run->instance.pages = draw_pages(run, &random, longest);
   run->instance.integrity = (enum kc_integrity)random_between(&random, 0, 2);
   run->instance.seed = kc_random_u64(&random);
@@ -142,11 +394,32 @@ static void draw_run(struct test_run *run, uint64_t seed, uint32_t requests_max,
   if (run->requests == NULL) abort();
   if (run->closed) draw_closed(run, &random, longest);
   else draw_requests(run, &random, longest);
+  if (policy == NULL) return;
+  if (run->instance.policy == kc_policy_find("sglang-0.5")) draw_guesses(run, seed, longest);
+  draw_priorities(run, seed);
+  draw_patience(run, seed);
+  if (run->instance.sched.prefix_cache) draw_contents(run, seed);
 }
 
 void random_run_draw(struct test_run *run, uint64_t seed, uint32_t requests_max)
 {
-  draw_run(run, seed, requests_max, true);
+  draw_run(run, NULL, seed, requests_max, true);
+}
+
+void random_run_draw_policy(struct test_run *run, const char *policy, uint64_t seed,
+                            uint32_t requests_max)
+{
+  draw_run(run, policy, seed, requests_max, true);
+}
+
+void random_run_free(struct test_run *run)
+{
+  free(run->requests);
+  free(run->after);
+  free(run->wait_ps);
+  free(run->keys);
+  free(run->patience);
+  free(run->cancel_after_ps);
 }
 
 /* ---- sessions ---- */
@@ -165,10 +438,9 @@ static uint32_t draw_predecessor(const struct test_run *run, struct kc_random *r
   return at == row ? KC_SESSION_START : chosen;
 }
 
-void random_run_draw_sessions(struct test_run *run, uint64_t seed, uint32_t requests_max)
+static void draw_sessions(struct test_run *run, uint64_t seed)
 {
   struct kc_random random;
-  draw_run(run, seed, requests_max, false);
   kc_random_init(&random, seed, "random-sessions", 0);
   const uint64_t means[4] = {1, 1000, KC_PS_PER_MS, 50 * KC_PS_PER_MS};
   const uint64_t mean_ps = means[random_between(&random, 0, 3)];
@@ -188,6 +460,46 @@ void random_run_draw_sessions(struct test_run *run, uint64_t seed, uint32_t requ
   }
 }
 
+void random_run_draw_sessions(struct test_run *run, uint64_t seed, uint32_t requests_max)
+{
+  draw_run(run, NULL, seed, requests_max, false);
+  draw_sessions(run, seed);
+}
+
+void random_run_draw_policy_sessions(struct test_run *run, const char *policy, uint64_t seed,
+                                     uint32_t requests_max)
+{
+  draw_run(run, policy, seed, requests_max, false);
+  draw_sessions(run, seed);
+}
+
+static void print_policy(const struct test_run *run)
+{
+  const struct kc_sched_config *s = &run->instance.sched;
+  printf("  %s, %s, overlap %d, cache %d with %" PRIu32 " keys, threshold %" PRIu32
+         ", chunk %" PRIu32 ", prefill <= %" PRIu32 ", mixed %d, conservativeness %g, "
+         "queue <= %" PRIu32 ", cancels %d, timeouts %d\n",
+         run->instance.policy->name, kc_queue_order_name(s->order), s->overlap, s->prefix_cache,
+         s->key_count, s->long_prefill_token_threshold, s->chunked_prefill_size,
+         s->max_prefill_tokens, s->mixed_chunk, s->schedule_conservativeness,
+         run->instance.queue_limit, run->cancel_after_ps != NULL, run->patience != NULL);
+}
+
+static void print_request(const struct test_run *run, uint32_t i)
+{
+  const struct kc_request *r = &run->requests[i];
+  printf("  request %" PRIu32 ": at %" PRId64 " ps, %" PRIu32 " + %" PRIu32
+         ", max_tokens %" PRIu32 ", priority %" PRId32 ", keys",
+         i, r->arrival_ps, r->input_tokens, r->output_tokens, r->max_tokens, r->priority);
+  for (uint32_t k = 0; k < r->run_count && k < 8; k++) {
+    printf(" %" PRIu32 "x%" PRIu32, r->run[k].first, r->run[k].count);
+  }
+  if (run->cancel_after_ps != NULL && run->cancel_after_ps[i] != KC_PS_NEVER) {
+    printf(", cancelled after %" PRId64 " ps", run->cancel_after_ps[i]);
+  }
+  printf("\n");
+}
+
 void random_run_print(const struct test_run *run)
 {
   const struct kc_sched_config *s = &run->instance.sched;
@@ -196,6 +508,7 @@ void random_run_print(const struct test_run *run)
          s->role == KC_ROLE_DECODE ? "decode" : "serve", run->instance.pages, s->page_size,
          s->max_running, s->max_batched_tokens, s->max_model_len, s->chunked_prefill,
          s->reserve_full_prompt, (int)run->instance.integrity, s->cap_count);
+  print_policy(run);
   if (run->closed) {
     const struct kc_closed_config *c = &run->closed_config;
     printf("  closed %s: %" PRIu32 " at once, %" PRIu32 " requests of %" PRIu32 " + %" PRIu32 "\n",
@@ -204,10 +517,7 @@ void random_run_print(const struct test_run *run)
     return;
   }
   for (uint32_t i = 0; i < run->request_count && i < 8; i++) {
-    const struct kc_request *r = &run->requests[i];
-    printf("  request %" PRIu32 ": at %" PRId64 " ps, %" PRIu32 " + %" PRIu32
-           ", max_tokens %" PRIu32 "\n",
-           i, r->arrival_ps, r->input_tokens, r->output_tokens, r->max_tokens);
+    print_request(run, i);
     if (run->after == NULL || run->after[i] == KC_SESSION_START) continue;
     printf("    %" PRId64 " ps after request %" PRIu32 "\n", run->wait_ps[i], run->after[i]);
   }

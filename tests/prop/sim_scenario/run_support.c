@@ -46,12 +46,26 @@ void test_cost_random(struct kc_cost *cost, uint64_t seed, uint32_t cap_count)
   cost->op[cost->op_count++] = random_op(&random, KC_COST_EXPERTS, -1);
 }
 
+void test_cost_trace(struct kc_cost *cost, unsigned slower)
+{
+  test_cost_random(cost, 1, 1);
+  cost->host_step = (uint64_t)(8 * KC_PS_PER_MS) << KC_COST_FRACTION_BITS;
+  for (uint32_t i = 0; i < cost->op_count; i++) {
+    struct kc_cost_op *op = &cost->op[i];
+    op->byte_fixed >>= 10;
+    op->byte_unit = op->byte_unit >> 10 << slower;
+    op->byte_write = op->byte_write >> 10 << slower;
+    op->flop_unit = op->flop_unit >> 10 << slower;
+  }
+}
+
 void test_instance_default(struct kc_instance_config *config, uint32_t pages)
 {
   memset(config, 0, sizeof *config);
   config->policy = kc_policy_find("vllm-0.19");
   config->policy->defaults(&config->sched, UINT64_C(80) << 30, false);
   config->sched.max_model_len = 131072;
+  config->sched.overlap = false;
   config->integrity = KC_INTEGRITY_BATCHED;
   config->pages = pages;
   config->seed = 1;
@@ -96,6 +110,8 @@ void test_run_execute(struct test_run *run)
                                     .request_count = run->request_count,
                                     .closed = run->closed,
                                     .closed_config = run->closed_config,
+                                    .patience = run->patience,
+                                    .cancel_after_ps = run->cancel_after_ps,
                                     .recorder = {.context = run, .on_outcome = keep}};
   if (run->after != NULL) {
     config.session = (struct kc_session_config){

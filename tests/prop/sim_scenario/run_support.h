@@ -6,6 +6,10 @@
 #include "sim/cost/predicted.h"
 #include "sim/replay/replay.h"
 
+/* A request of unknown content. */
+#define REQUEST(at_ps, in, out, limit) \
+  {.arrival_ps = (at_ps), .input_tokens = (in), .output_tokens = (out), .max_tokens = (limit)}
+
 struct test_run {
   struct kc_instance_config instance;
   struct kc_cost cost;
@@ -16,6 +20,9 @@ struct test_run {
   struct kc_closed_config closed_config;
   uint32_t *after;               /* sessions, else NULL; with wait_ps */
   kc_ps *wait_ps;
+  struct kc_key_run *keys;       /* what the requests' runs lie in; NULL: contents unknown */
+  struct kc_patience *patience;  /* of the one class, or NULL */
+  kc_ps *cancel_after_ps;        /* [request_count], or NULL */
   /* Puts something between the instance and the predicted executor, to watch the steps; may be
    * NULL. */
   struct kc_executor (*wrap)(void *context, const struct kc_executor *executor);
@@ -33,7 +40,12 @@ void test_cost_constant(struct kc_cost *cost, kc_ps step_ps);
  * experts and an integrity check, with coefficients drawn from `seed`. */
 void test_cost_random(struct kc_cost *cost, uint64_t seed, uint32_t cap_count);
 
-/* Defaults of vllm-0.19 with `pages` pages. */
+/* A step model about one large GPU: 8 ms a step and up to 0.3 ns a token of context; contexts and
+ * tokens cost 2^slower as much. One window. */
+void test_cost_trace(struct kc_cost *cost, unsigned slower);
+
+/* Defaults of vllm-0.19 with `pages` pages, but each step is formed when the one before it is
+ * over. */
 void test_instance_default(struct kc_instance_config *config, uint32_t pages);
 
 /* Aborts with a message when the run fails. */

@@ -73,11 +73,11 @@ static void configure(struct test_run *run, struct kc_request *requests, uint32_
 static void five_requests(void **state)
 {
   (void)state;
-  struct kc_request requests[5] = {{0, 6, 3, 3},
-                                   {5 * MS, 10, 2, 2},
-                                   {5 * MS, 4, 6, 6},
-                                   {12 * MS, 3, 1, 1},
-                                   {200 * MS, 2, 2, 2}};
+  struct kc_request requests[5] = {REQUEST(0, 6, 3, 3),
+                                   REQUEST(5 * MS, 10, 2, 2),
+                                   REQUEST(5 * MS, 4, 6, 6),
+                                   REQUEST(12 * MS, 3, 1, 1),
+                                   REQUEST(200 * MS, 2, 2, 2)};
   const struct expected expected[5] = {{0, 3, 0, 10, 30, 30},
                                        {1, 2, 0, 30, 40, 30},
                                        {3, 1, 0, 40, 40, 10},
@@ -113,7 +113,7 @@ static void five_requests(void **state)
 static void two_requests_starved(void **state)
 {
   (void)state;
-  struct kc_request requests[2] = {{0, 4, 6, 6}, {0, 4, 6, 6}};
+  struct kc_request requests[2] = {REQUEST(0, 4, 6, 6), REQUEST(0, 4, 6, 6)};
   const struct expected expected[2] = {{0, 6, 0, 10, 60, 60}, {1, 6, 1, 10, 110, 60}};
   struct test_run run;
   configure(&run, requests, 2, 3);
@@ -137,7 +137,7 @@ static void two_requests_starved(void **state)
 static void outgrown_pool_ends_with_a_reason(void **state)
 {
   (void)state;
-  struct kc_request requests[1] = {{0, 4, 100, 100}};
+  struct kc_request requests[1] = {REQUEST(0, 4, 100, 100)};
   struct test_run run;
   configure(&run, requests, 1, 3);
   test_run_execute(&run);
@@ -154,7 +154,7 @@ static void outgrown_pool_ends_with_a_reason(void **state)
 static void decode_role_starts_with_a_decode(void **state)
 {
   (void)state;
-  struct kc_request requests[2] = {{0, 4, 3, 3}, {0, 8, 1, 1}};
+  struct kc_request requests[2] = {REQUEST(0, 4, 3, 3), REQUEST(0, 8, 1, 1)};
   const struct expected expected[2] = {{1, 1, 0, 10, 10, 10}, {0, 3, 0, 10, 30, 30}};
   struct test_run run;
   configure(&run, requests, 2, 8);
@@ -171,7 +171,7 @@ static void decode_role_starts_with_a_decode(void **state)
 static void limits(void **state)
 {
   (void)state;
-  struct kc_request requests[3] = {{0, 16, 1, 1}, {0, 14, 9, 9}, {0, 2, 9, 4}};
+  struct kc_request requests[3] = {REQUEST(0, 16, 1, 1), REQUEST(0, 14, 9, 9), REQUEST(0, 2, 9, 4)};
   struct test_run run;
   configure(&run, requests, 3, 16);
   run.instance.sched.max_model_len = 16;

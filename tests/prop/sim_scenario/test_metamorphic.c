@@ -248,7 +248,7 @@ static void a_request_in_the_far_future_changes_nothing(void **state)
     test_run_execute(&run);
     memcpy(more.requests, run.requests, run.request_count * sizeof *run.requests);
     more.requests[run.request_count] =
-        (struct kc_request){last_end_ps(&run) + KC_PS_PER_S, 1, 1, 1};
+        (struct kc_request)REQUEST(last_end_ps(&run) + KC_PS_PER_S, 1, 1, 1);
     test_run_execute(&more);
     assert_int_equal(more.outcome_count, run.outcome_count + 1);
     expect_outcomes(&more, 0, &run, &same);
@@ -272,8 +272,8 @@ static void numbers_are_only_names(void **state)
     struct test_run twice = like(&run, 2 * run.request_count);
     for (uint32_t k = 0; k < run.request_count; k++) {
       twice.requests[2 * k] =
-          (struct kc_request){run.requests[k].arrival_ps,
-                              (uint32_t)run.instance.sched.max_model_len, 1, 1};
+          (struct kc_request)REQUEST(run.requests[k].arrival_ps,
+                                     (uint32_t)run.instance.sched.max_model_len, 1, 1);
       twice.requests[2 * k + 1] = run.requests[k];
     }
     test_run_execute(&run);

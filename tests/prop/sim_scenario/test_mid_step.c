@@ -37,7 +37,7 @@ static void execute(struct test_run *run, struct kc_request *requests, uint32_t 
 static void an_arrival_within_a_step_can_be_one_too_many(void **state)
 {
   (void)state;
-  struct kc_request requests[2] = {{0, 8, 1, 1}, {5 * MS, 4, 1, 1}};
+  struct kc_request requests[2] = {REQUEST(0, 8, 1, 1), REQUEST(5 * MS, 4, 1, 1)};
   struct test_run run;
   execute(&run, requests, 2, 2);
   assert_int_equal(run.result.oom_ps, 5 * MS);
@@ -51,7 +51,8 @@ static void an_arrival_within_a_step_can_be_one_too_many(void **state)
 static void outcomes_come_in_the_order_of_time(void **state)
 {
   (void)state;
-  struct kc_request requests[3] = {{0, 8, 1, 1}, {5 * MS, 64, 1, 1}, {10 * MS, 64, 1, 1}};
+  struct kc_request requests[3] = {
+      REQUEST(0, 8, 1, 1), REQUEST(5 * MS, 64, 1, 1), REQUEST(10 * MS, 64, 1, 1)};
   struct test_run run;
   execute(&run, requests, 3, 8);
   assert_int_equal(run.outcomes[0].request, 1);
@@ -66,7 +67,7 @@ static void outcomes_come_in_the_order_of_time(void **state)
 static void the_first_to_exceed_the_pool_is_named(void **state)
 {
   (void)state;
-  struct kc_request requests[3] = {{0, 4, 2, 2}, {0, 4, 2, 2}, {0, 4, 2, 2}};
+  struct kc_request requests[3] = {REQUEST(0, 4, 2, 2), REQUEST(0, 4, 2, 2), REQUEST(0, 4, 2, 2)};
   struct test_run run;
   execute(&run, requests, 3, 3);
   assert_int_equal(run.result.oom_ps, 10 * MS);

@@ -7,7 +7,13 @@
  *
  *     ceil((input + output) / max_batched_tokens) + output + 1     steps
  *
- * from the time that it is the oldest, and a run at most the sum of these.
+ * from the time that it is the oldest, and a run at most the sum of these; with overlap, one more
+ * for each end.
+ *
+ * sglang-0.5 has no such order: it retracts whoever has made least. But outputs are kept, so a
+ * decode step brings the run nearer to its end by a token at least, whoever made it, and it can
+ * send back at most all slots but one, each of which is computed again in so many chunks. That
+ * bounds a run too, loosely.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,12 +58,16 @@ static struct kc_executor wrap(void *context, const struct kc_executor *executor
 
 static uint64_t most_steps(const struct test_run *run)
 {
-  const uint64_t budget = run->instance.sched.max_batched_tokens;
+  const struct kc_sched_config *sched = &run->instance.sched;
+  const bool ordered = run->instance.policy->requeue_first;
+  const uint64_t budget = ordered ? sched->max_batched_tokens : sched->page_size;
   uint64_t most = 0;
   for (uint32_t i = 0; i < run->request_count; i++) {
     const struct kc_request *r = &run->requests[i];
     const uint64_t tokens = (uint64_t)r->input_tokens + r->output_tokens;
-    most += (tokens + budget - 1) / budget + r->output_tokens + 1;
+    const uint64_t chunks = (tokens + budget - 1) / budget;
+    most += chunks + 2;
+    most += r->output_tokens * (ordered ? 1 : 1 + (SLOTS - 1) * chunks);
   }
   return most;
 }
@@ -127,6 +137,79 @@ static void run_one(uint32_t pages, uint32_t load_percent, unsigned variant, uin
   free(run.outcomes);
 }
 
+/* ---- both policies, with all that they can do ---- */
+
+enum {
+  V_CHUNKS_OFF = 1, V_UNRESERVED = 2, V_DECODE_ROLE = 4, V_OVERLAP = 8, V_CACHE = 16, V_SECOND = 32,
+  VARIANTS = 64
+};
+
+/* V_SECOND: vllm by priority and with a threshold, sglang by the longest match. V_UNRESERVED:
+ * sglang with mixed chunks. */
+static void configure_variant(struct kc_sched_config *sched, bool sglang, unsigned variant)
+{
+  sched->page_size = PAGE;
+  sched->max_running = SLOTS;
+  sched->max_batched_tokens = BATCHED;
+  sched->chunked_prefill_size = BATCHED;
+  sched->max_prefill_tokens = 2 * BATCHED;
+  sched->max_model_len = 131072;
+  sched->chunked_prefill = (variant & V_CHUNKS_OFF) == 0;
+  sched->reserve_full_prompt = (variant & V_UNRESERVED) == 0;
+  sched->mixed_chunk = sglang && (variant & V_UNRESERVED) != 0 && sched->chunked_prefill;
+  sched->schedule_conservativeness = 0.3;
+  sched->role = (variant & V_DECODE_ROLE) == 0 ? KC_ROLE_SERVE : KC_ROLE_DECODE;
+  sched->overlap = (variant & V_OVERLAP) != 0;
+  sched->prefix_cache = (variant & V_CACHE) != 0 && sched->role == KC_ROLE_SERVE;
+  if ((variant & V_SECOND) == 0) return;
+  sched->order = sglang ? KC_ORDER_LPM : KC_ORDER_PRIORITY;
+  if (!sglang) sched->long_prefill_token_threshold = 40;
+}
+
+/* A third of the prompts begins like another; ends before max_tokens leave ghosts. */
+static void fill_contents(struct test_run *run, struct kc_key_run *keys)
+{
+  uint32_t next = INPUT_MAX / PAGE + 1;
+  for (uint32_t i = 0; i < run->request_count; i++) {
+    struct kc_request *r = &run->requests[i];
+    const uint32_t pages = (r->input_tokens + r->output_tokens) / PAGE;
+    const uint32_t prompt = r->input_tokens / PAGE;
+    const uint32_t shared = i % 3 == 0 ? prompt : i % 3 == 1 ? prompt / 2 : 0;
+    uint32_t runs = 0;
+    if (shared > 0) keys[2 * i + runs++] = (struct kc_key_run){.first = 0, .count = shared};
+    if (pages > shared) {
+      keys[2 * i + runs++] = (struct kc_key_run){.first = next, .count = pages - shared};
+      next += pages - shared;
+    }
+    r->run = &keys[2 * i];
+    r->run_count = runs;
+    r->priority = (int32_t)(i % 4);
+    r->max_tokens += i % 5;
+  }
+  run->instance.sched.key_count = next;
+}
+
+static void run_policy(const char *policy, uint32_t pages, uint32_t load_percent, unsigned variant)
+{
+  enum { COUNT = 48 };
+  static struct kc_request requests[COUNT];
+  static struct kc_key_run keys[2 * COUNT];
+  struct step_limit limit = {0};
+  struct test_run run = {
+      .request_count = COUNT, .requests = requests, .wrap = wrap, .wrap_context = &limit};
+  test_instance_default(&run.instance, pages);
+  run.instance.policy = kc_policy_find(policy);
+  run.instance.policy->defaults(&run.instance.sched, UINT64_C(80) << 30, false);
+  configure_variant(&run.instance.sched, !run.instance.policy->requeue_first, variant);
+  test_cost_constant(&run.cost, STEP_PS);
+  fill(&run, load_percent, pages + variant);
+  fill_contents(&run, keys);
+  limit.most = most_steps(&run);
+  test_run_execute(&run);
+  expect_one_end_each(&run);
+  free(run.outcomes);
+}
+
 static const uint32_t pools[] = {1, 2, 3, 5, 9, 12, 20, 24, 40, 64, 100, 400, 4096};
 static const uint32_t loads[] = {10, 50, 90, 150, 300, 1000}; /* per cent */
 enum { POOLS = sizeof pools / sizeof pools[0], LOADS = sizeof loads / sizeof loads[0] };
@@ -137,6 +220,18 @@ static void every_request_ends(void **state)
   for (unsigned variant = 0; variant < 8; variant++) {
     for (unsigned p = 0; p < POOLS; p++) {
       for (unsigned l = 0; l < LOADS; l++) run_one(pools[p], loads[l], variant, REQUESTS);
+    }
+  }
+}
+
+static void every_request_ends_with_every_policy(void **state)
+{
+  (void)state;
+  for (unsigned variant = 0; variant < VARIANTS; variant++) {
+    for (unsigned p = 0; p < POOLS; p++) {
+      const uint32_t load = loads[(p + variant) % LOADS];
+      run_policy("vllm-0.19", pools[p], load, variant);
+      run_policy("sglang-0.5", pools[p], load, variant);
     }
   }
 }
@@ -173,7 +268,8 @@ static void overload_takes_no_memory(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(overload_takes_no_memory),
-                                     cmocka_unit_test(every_request_ends)};
+                                     cmocka_unit_test(every_request_ends),
+                                     cmocka_unit_test(every_request_ends_with_every_policy)};
   alarm(ALARM_S);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

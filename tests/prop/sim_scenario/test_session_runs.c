@@ -79,8 +79,8 @@ static void configure(struct test_run *run, struct kc_request *requests, uint32_
 static void three_turns_with_time_to_think(void **state)
 {
   (void)state;
-  struct kc_request rows[4] = {{0, 4, 2, 2}, {15 * MS, 3, 3, 3}, {7 * MS, 8, 2, 2},
-                               {9 * MS, 11, 1, 1}};
+  struct kc_request rows[4] = {REQUEST(0, 4, 2, 2), REQUEST(15 * MS, 3, 3, 3),
+                               REQUEST(7 * MS, 8, 2, 2), REQUEST(9 * MS, 11, 1, 1)};
   uint32_t after[4] = {NONE, NONE, 0, 2};
   kc_ps wait_ps[4] = {0, 0, 12 * MS, 20 * MS};
   const struct expected expected[4] = {{0, 2, 0, 10, 20, 20},
@@ -109,8 +109,9 @@ static void three_turns_with_time_to_think(void **state)
 static void rows_due_at_one_instant_come_by_number(void **state)
 {
   (void)state;
-  struct kc_request rows[6] = {{0, 4, 1, 1},       {0, 2, 1, 1},       {15 * MS, 2, 1, 1},
-                               {0, 2, 1, 1},       {16 * MS, 2, 1, 1}, {0, 4, 1, 1}};
+  struct kc_request rows[6] = {
+      REQUEST(0, 4, 1, 1), REQUEST(0, 2, 1, 1),       REQUEST(15 * MS, 2, 1, 1),
+      REQUEST(0, 2, 1, 1), REQUEST(16 * MS, 2, 1, 1), REQUEST(0, 4, 1, 1)};
   uint32_t after[6] = {NONE, 0, NONE, 0, NONE, 3};
   kc_ps wait_ps[6] = {0, 5 * MS, 0, 5 * MS, 0, 0};
   /* Ends of one step are told in the order of joining. */
@@ -130,7 +131,7 @@ static void rows_due_at_one_instant_come_by_number(void **state)
 static void a_refused_turn_has_ended(void **state)
 {
   (void)state;
-  struct kc_request rows[3] = {{0, 4, 1, 1}, {0, 24, 1, 1}, {5 * MS, 4, 1, 1}};
+  struct kc_request rows[3] = {REQUEST(0, 4, 1, 1), REQUEST(0, 24, 1, 1), REQUEST(5 * MS, 4, 1, 1)};
   uint32_t after[3] = {1, NONE, 0};
   kc_ps wait_ps[3] = {3 * MS, 0, 0};
   struct test_run run;
@@ -153,7 +154,8 @@ static void a_refused_turn_has_ended(void **state)
 static void out_of_memory_names_the_row(void **state)
 {
   (void)state;
-  struct kc_request rows[4] = {{0, 12, 1, 1}, {0, 12, 9, 9}, {0, 12, 9, 9}, {0, 24, 1, 1}};
+  struct kc_request rows[4] = {REQUEST(0, 12, 1, 1), REQUEST(0, 12, 9, 9), REQUEST(0, 12, 9, 9),
+                               REQUEST(0, 24, 1, 1)};
   uint32_t after[4] = {3, NONE, NONE, NONE};
   kc_ps wait_ps[4] = {5 * MS, 0, 0, 0};
   struct test_run run;

@@ -1,11 +1,14 @@
 /* The product against its plain twin, byte for byte: on random scenarios of every kind, on the same
  * with random sessions, and on the public Azure conversation trace with a rich and with a starved
- * pool.
+ * pool. Scenarios are drawn for vllm without cache, and for each policy with all that it can do.
  *
- *   test_twin [--count N] [--trace 0|1] | --seed S
+ *   test_twin [--count N] [--kind K] [--trace 0|1] | --kind K --seed S
+ *
+ * Kinds: 0 plain, 1 plain sessions, 2 vllm-0.19, 3 its sessions, 4 sglang-0.5, 5 its sessions.
  *
  * A disagreement prints the seed and the first difference, after halving the number of requests as
  * long as the twins still disagree.
+ * timeout: 400
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,46 +20,46 @@
 
 /* Unoptimised and sanitized builds run fewer, to stay within a quick run. */
 #if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__)
-enum { COUNT_DEFAULT = 12000, TRACE_ROWS_MAX = INT32_MAX };
+enum { PLAIN_COUNT = 2000, POLICY_COUNT = 1000, TRACE_ROWS_MAX = INT32_MAX };
 #else
-enum { COUNT_DEFAULT = 1000, TRACE_ROWS_MAX = 600 };
+enum { PLAIN_COUNT = 1000, POLICY_COUNT = 300, TRACE_ROWS_MAX = 600 };
 #endif
 
-typedef void drawing(struct test_run *run, uint64_t seed, uint32_t requests_max);
+enum kind { PLAIN, PLAIN_SESSIONS, VLLM, VLLM_SESSIONS, SGLANG, SGLANG_SESSIONS, KINDS };
+static const char *const kind_names[KINDS] = {"scenarios",           "sessions",
+                                              "vllm-0.19 scenarios", "vllm-0.19 sessions",
+                                              "sglang-0.5 scenarios", "sglang-0.5 sessions"};
 
-static bool run_seed(drawing *draw, uint64_t seed, uint32_t requests_max,
+static void draw(struct test_run *run, enum kind kind, uint64_t seed, uint32_t requests_max)
+{
+  const char *const policy = kind < SGLANG ? "vllm-0.19" : "sglang-0.5";
+  if (kind == PLAIN) random_run_draw(run, seed, requests_max);
+  else if (kind == PLAIN_SESSIONS) random_run_draw_sessions(run, seed, requests_max);
+  else if (kind % 2 == 0) random_run_draw_policy(run, policy, seed, requests_max);
+  else random_run_draw_policy_sessions(run, policy, seed, requests_max);
+}
+
+static bool run_seed(enum kind kind, uint64_t seed, uint32_t requests_max,
                      struct twin_totals *totals)
 {
   struct test_run run;
-  draw(&run, seed, requests_max);
+  draw(&run, kind, seed, requests_max);
   const bool agrees = twin_agrees(&run, totals);
   if (!agrees) {
-    printf("seed=%" PRIu64 " requests=%" PRIu32 "\n", seed, run.request_count);
+    printf("kind=%d seed=%" PRIu64 " requests=%" PRIu32 "\n", (int)kind, seed, run.request_count);
     random_run_print(&run);
   }
-  free(run.requests);
-  free(run.after);
-  free(run.wait_ps);
+  random_run_free(&run);
   return agrees;
 }
 
-static void shrink(drawing *draw, uint64_t seed)
+/* Halves the number of requests as long as the twins disagree, then takes one at a time. */
+static void shrink(enum kind kind, uint64_t seed)
 {
   struct twin_totals ignored = {0};
-  for (uint32_t most = 64; most > 0; most /= 2) {
-    if (run_seed(draw, seed, most, &ignored)) return;
-  }
-}
-
-static void print_totals(const struct twin_totals *t)
-{
-  printf("  %" PRIu64 " steps, %" PRIu64 " requests, %" PRIu64 " tokens, %" PRIu64
-         " preemptions, %" PRIu64 " out of memory; ended by reason:",
-         t->steps, t->ends, t->outputs, t->preemptions, t->ooms);
-  for (int i = 0; i < KC_REASONS; i++) {
-    printf(" %s %" PRIu64, kc_reason_name((enum kc_reason)i), t->by_reason[i]);
-  }
-  printf("\n");
+  uint32_t most = 64;
+  while (most > 1 && !run_seed(kind, seed, most / 2, &ignored)) most /= 2;
+  while (most > 1 && !run_seed(kind, seed, most - 1, &ignored)) most--;
 }
 
 /* ---- the Azure trace ---- */
@@ -75,20 +78,6 @@ static const struct trace_case trace_cases[] = {
     {"starved, no reservation", 700, 64, 8000, true, false, 4},
 };
 
-/* 8 ms a step and up to 0.3 ns a token of context, about one large GPU. */
-static void trace_cost(struct kc_cost *cost, unsigned slower)
-{
-  test_cost_random(cost, 1, 1);
-  cost->host_step = (uint64_t)(8 * KC_PS_PER_MS) << KC_COST_FRACTION_BITS;
-  for (uint32_t i = 0; i < cost->op_count; i++) {
-    struct kc_cost_op *op = &cost->op[i];
-    op->byte_fixed >>= 10;
-    op->byte_unit = op->byte_unit >> 10 << slower;
-    op->byte_write = op->byte_write >> 10 << slower;
-    op->flop_unit = op->flop_unit >> 10 << slower;
-  }
-}
-
 static bool run_trace(const struct kc_trace *trace, const struct trace_case *c)
 {
   struct twin_totals totals = {0};
@@ -101,7 +90,7 @@ static bool run_trace(const struct kc_trace *trace, const struct trace_case *c)
   run.instance.sched.reserve_full_prompt = c->reserve;
   run.instance.sched.cap_count = 1;
   run.instance.sched.cap[0] = 1024;
-  trace_cost(&run.cost, c->slower);
+  test_cost_trace(&run.cost, c->slower);
   run.requests = calloc(rows, sizeof *run.requests);
   if (run.requests == NULL) abort();
   for (uint32_t i = 0; i < rows; i++) {
@@ -115,7 +104,7 @@ static bool run_trace(const struct kc_trace *trace, const struct trace_case *c)
          " pages: %s; at most %" PRIu32 " ran, %" PRIu32 " waited\n",
          c->name, rows, c->pages, agrees ? "the twins agree" : "DISAGREE",
          run.result.summary.max_running, run.result.summary.max_waiting);
-  print_totals(&totals);
+  twin_print_totals(&totals);
   free(run.requests);
   return agrees;
 }
@@ -147,27 +136,30 @@ static int run_traces(void)
 
 /* ---- random ---- */
 
-static bool run_random(const char *what, drawing *draw, uint64_t first, uint64_t count)
+static bool run_random(enum kind kind, uint64_t first, uint64_t count)
 {
   struct twin_totals totals = {0};
   for (uint64_t s = first; s < first + count; s++) {
-    if (run_seed(draw, s, UINT32_MAX, &totals)) continue;
-    shrink(draw, s);
+    if (run_seed(kind, s, UINT32_MAX, &totals)) continue;
+    shrink(kind, s);
     return false;
   }
-  printf("%" PRIu64 " random %s: the twins agree\n", count, what);
-  print_totals(&totals);
+  printf("%" PRIu64 " random %s: the twins agree\n", count, kind_names[kind]);
+  twin_print_totals(&totals);
   return true;
 }
 
 int main(int argc, char **argv)
 {
   const uint64_t seed = option_u64(argc, argv, "--seed", 0);
-  const uint64_t count = option_u64(argc, argv, "--count", seed != 0 ? 1 : COUNT_DEFAULT);
-  const uint64_t first = seed != 0 ? seed : 1;
-  if (!run_random("scenarios", random_run_draw, first, count)) return 1;
-  if (!run_random("sessions", random_run_draw_sessions, first, count)) return 1;
-  if (seed != 0 || option_u64(argc, argv, "--trace", 1) == 0) return 0;
+  const uint64_t asked = option_u64(argc, argv, "--count", seed != 0);
+  const uint64_t only = option_u64(argc, argv, "--kind", KINDS);
+  for (int kind = 0; kind < KINDS; kind++) {
+    if (only != KINDS && only != (uint64_t)kind) continue;
+    const uint64_t count = asked > 0 ? asked : kind < VLLM ? PLAIN_COUNT : POLICY_COUNT;
+    if (!run_random((enum kind)kind, seed != 0 ? seed : 1, count)) return 1;
+  }
+  if (seed != 0 || only != KINDS || option_u64(argc, argv, "--trace", 1) == 0) return 0;
   const int status = run_traces();
   if (status == 77) printf("no Azure trace on this machine: skipped\n");
   return status == 77 ? 0 : status;

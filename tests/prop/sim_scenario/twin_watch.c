@@ -94,6 +94,7 @@ static void compare_join(struct watch *watch, const struct kc_join *join, uint32
   same(watch, "outputs of the join", join->outputs, s->outputs);
   same(watch, "known tokens of the join", join->known,
        naive->requests[request].input_tokens + s->outputs);
+  same(watch, "cached tokens of the join", join->cached, s->hits);
   same(watch, "kv_in_place of the join", join->kv_in_place, s->decoding);
 }
 
@@ -194,6 +195,9 @@ static bool same_outcome(struct watch *watch, uint32_t index, const struct kc_ou
   same(watch, "reason", a->reason, b->reason);
   same(watch, "output tokens", a->output_tokens, b->output_tokens);
   same(watch, "preemptions", a->preemptions, b->preemptions);
+  same(watch, "cached tokens", a->cached_tokens, b->cached_tokens);
+  same(watch, "recached tokens", a->recached_tokens, b->recached_tokens);
+  same(watch, "contaminated", a->contaminated, 0);
   same(watch, "arrival_ps", (uint64_t)a->arrival_ps, (uint64_t)b->arrival_ps);
   same(watch, "first_token_ps", (uint64_t)a->first_token_ps, (uint64_t)b->first_token_ps);
   same(watch, "end_ps", (uint64_t)a->end_ps, (uint64_t)b->end_ps);
@@ -234,6 +238,13 @@ static void compare_counts(struct watch *watch, const struct kc_summary *a,
   same(watch, "output_tokens", a->output_tokens, b->output_tokens);
   same(watch, "input_tokens_completed", a->input_tokens_completed, b->input_tokens_completed);
   same(watch, "output_tokens_completed", a->output_tokens_completed, b->output_tokens_completed);
+  same(watch, "admitted_tokens", a->admitted_tokens, b->admitted_tokens);
+  same(watch, "cached_tokens", a->cached_tokens, b->cached_tokens);
+  same(watch, "recached_tokens", a->recached_tokens, b->recached_tokens);
+  same(watch, "warm_requests", a->warm_requests, b->warm_requests);
+  same(watch, "pages_evicted", a->pages_evicted, b->pages_evicted);
+  same(watch, "kv_peak_cached_pages", a->kv_peak_cached_pages, b->kv_peak_cached_pages);
+  same(watch, "ghost_slots", a->ghost_slots, b->ghost_slots);
   same(watch, "makespan_ps", (uint64_t)a->makespan_ps, (uint64_t)b->makespan_ps);
   same(watch, "busy_ps", (uint64_t)a->busy_ps, (uint64_t)b->busy_ps);
   same(watch, "steps", a->steps, b->steps);
@@ -276,6 +287,10 @@ static void add_totals(struct twin_totals *totals, const struct test_run *run)
   totals->preemptions += s->preemptions;
   totals->ends += s->requests_total;
   totals->outputs += s->output_tokens;
+  totals->cached += s->cached_tokens;
+  totals->recached += s->recached_tokens;
+  totals->evicted += s->pages_evicted;
+  totals->ghosts += s->ghost_slots;
   totals->ooms += run->result.oom_ps != KC_PS_NEVER;
   for (int i = 0; i < KC_REASONS; i++) totals->by_reason[i] += s->requests_by_reason[i];
 }
@@ -286,7 +301,11 @@ static void watch_begin(struct watch *watch, const struct test_run *run)
   const uint32_t slots = run->instance.sched.max_running;
   memset(watch, 0, sizeof *watch);
   watch->naive = (struct naive_run){.sched = run->instance.sched,
+                                    .sglang = run->instance.policy == kc_policy_find("sglang-0.5"),
                                     .pages = run->instance.pages,
+                                    .queue_limit = run->instance.queue_limit,
+                                    .patience = run->patience,
+                                    .cancel_after_ps = run->cancel_after_ps,
                                     .cost = &run->cost,
                                     .request_count = run->request_count,
                                     .closed = run->closed,
@@ -297,7 +316,10 @@ static void watch_begin(struct watch *watch, const struct test_run *run)
   watch->slot = calloc(slots, sizeof *watch->slot);
   watch->slot_of = calloc(count, sizeof *watch->slot_of);
   if (!watch->naive.requests || !watch->slot || !watch->slot_of) abort();
-  if (!run->closed) memcpy(watch->naive.requests, run->requests, count * sizeof *run->requests);
+  memcpy(watch->naive.requests, run->requests, count * sizeof *run->requests);
+  if (run->instance.sched.prefix_cache) {
+    watch->naive.cache = watch->naive.sglang ? KC_CACHE_RADIX : KC_CACHE_BLOCKS;
+  }
   for (uint32_t i = 0; i < slots; i++) watch->slot[i].request = SLOT_FREE;
   for (size_t i = 0; i < count; i++) watch->slot_of[i] = SLOT_FREE;
   naive_begin(&watch->naive);
@@ -325,4 +347,17 @@ bool twin_agrees(struct test_run *run, struct twin_totals *totals)
   run->outcomes = NULL;
   run->wrap = NULL;
   return !watch.differs;
+}
+
+void twin_print_totals(const struct twin_totals *t)
+{
+  printf("  %" PRIu64 " steps, %" PRIu64 " requests, %" PRIu64 " tokens, %" PRIu64
+         " preemptions, %" PRIu64 " out of memory, %" PRIu64 " + %" PRIu64
+         " tokens cached, %" PRIu64 " pages evicted, %" PRIu64 " ghosts; ended by reason:",
+         t->steps, t->ends, t->outputs, t->preemptions, t->ooms, t->cached, t->recached,
+         t->evicted, t->ghosts);
+  for (int i = 0; i < KC_REASONS; i++) {
+    printf(" %s %" PRIu64, kc_reason_name((enum kc_reason)i), t->by_reason[i]);
+  }
+  printf("\n");
 }

@@ -11,10 +11,13 @@ struct twin_totals {
   uint64_t steps, preemptions, ends, outputs;
   uint64_t by_reason[KC_REASONS];
   uint64_t ooms;
+  uint64_t cached, recached, evicted, ghosts;
 };
 
 /* Runs both and adds to `totals`. False: they disagree, and the first difference is printed to
  * stdout. Frees run->outcomes. */
 bool twin_agrees(struct test_run *run, struct twin_totals *totals);
+/* One line. */
+void twin_print_totals(const struct twin_totals *totals);
 
 #endif

@@ -11,6 +11,8 @@
 
 enum { REQUESTS_MAX = 8, SLOTS = 4 };
 #define STEP_PS KC_PS_PER_MS
+#define REQUEST(at_ps, in, out, limit) \
+  {.arrival_ps = (at_ps), .input_tokens = (in), .output_tokens = (out), .max_tokens = (limit)}
 
 struct world {
   struct kc_request request[REQUESTS_MAX];
@@ -76,7 +78,8 @@ static void on_end(void *context, const struct kc_outcome *outcome)
 static void start(struct world *w, uint32_t count, uint32_t pages, enum kc_integrity integrity)
 {
   struct kc_instance_config config = {.policy = kc_policy_find("vllm-0.19"),
-                                      .integrity = integrity, .pages = pages, .seed = 1};
+                                      .integrity = integrity, .pages = pages,
+                                      .requests_max = REQUESTS_MAX, .seed = 1};
   const struct kc_executor executor = {.context = w, .name = "constant", .run = run_step};
   const struct kc_observer observer = {
       .context = w, .on_step = on_step, .on_gap = on_gap, .on_end = on_end};
@@ -86,6 +89,7 @@ static void start(struct world *w, uint32_t count, uint32_t pages, enum kc_integ
   config.sched.max_running = SLOTS;
   config.sched.max_batched_tokens = 64;
   config.sched.max_model_len = 64;
+  config.sched.overlap = false;
   assert_int_equal(kc_arena_init(&w->arena, kc_instance_need(&config), &diag), KC_OK);
   assert_int_equal(kc_instance_init(&w->instance, &config, w->request, &executor, &observer,
                                     &w->arena, &diag), KC_OK);
@@ -119,12 +123,13 @@ static void stale_page_aborts_its_owner_alone(void **state)
   (void)state;
   const enum kc_integrity modes[] = {KC_INTEGRITY_BATCHED, KC_INTEGRITY_PARANOID};
   for (int m = 0; m < 2; m++) {
-    struct world w = {.request = {{0, 8, 20, 20}, {0, 8, 20, 20}}};
+    struct world w = {.request = {REQUEST(0, 8, 20, 20), REQUEST(0, 8, 20, 20)}};
     start(&w, 2, 64, modes[m]);
     for (int i = 0; i < 3; i++) step(&w);
     struct kc_page gone;
     const struct kc_page page = kc_table_row(&w.instance.table, 0)[1];
-    assert_int_equal(kc_pool_quarantine(&w.instance.pool, page, kc_table_owner(0), &gone), KC_OK);
+    assert_int_equal(kc_pool_quarantine(&w.instance.pool, page, kc_table_owner(0), 1, &gone),
+                     KC_OK);
     step(&w);
     assert_int_equal(w.outcomes, 1);
     assert_int_equal(w.outcome[0].request, 0);
@@ -148,7 +153,7 @@ static void stale_page_aborts_its_owner_alone(void **state)
 static void violation_withholds_the_token(void **state)
 {
   (void)state;
-  struct world w = {.request = {{0, 8, 20, 20}, {0, 8, 20, 20}}};
+  struct world w = {.request = {REQUEST(0, 8, 20, 20), REQUEST(0, 8, 20, 20)}};
   start(&w, 2, 64, KC_INTEGRITY_BATCHED);
   w.violation = (struct kc_violation){.slot = 1, .page = 0, .code = KC_ERR_TAG_STALE};
   w.violation_step = 4;
@@ -167,7 +172,8 @@ static void violation_withholds_the_token(void **state)
 static void hopeless_heads_do_not_block(void **state)
 {
   (void)state;
-  struct world w = {.request = {{0, 40, 1, 1}, {0, 40, 1, 1}, {0, 4, 2, 2}}};
+  struct world w = {
+      .request = {REQUEST(0, 40, 1, 1), REQUEST(0, 40, 1, 1), REQUEST(0, 4, 2, 2)}};
   start(&w, 3, 8, KC_INTEGRITY_BATCHED); /* 32 tokens */
   step(&w);
   assert_int_equal(w.outcomes, 2);

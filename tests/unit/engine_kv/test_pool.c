@@ -94,14 +94,14 @@ static void test_order(void **state)
   struct bed *bed = *state;
   struct kc_page first[3], second[2], again[3];
   uint32_t freed;
-  assert_true(kc_pool_alloc(&bed->pool, 3, OWNER, first));
-  assert_true(kc_pool_alloc(&bed->pool, 2, OTHER, second));
+  assert_true(kc_pool_alloc(&bed->pool, 3, OWNER, 0, first));
+  assert_true(kc_pool_alloc(&bed->pool, 2, OTHER, 0, second));
   for (uint32_t i = 0; i < 3; i++) assert_int_equal(first[i].id, i);
   assert_int_equal(second[0].id, 3);
   assert_int_equal(second[1].id, 4);
-  assert_int_equal(kc_pool_free(&bed->pool, first, 3, OWNER, &freed), KC_OK);
+  assert_int_equal(kc_pool_free(&bed->pool, first, 3, OWNER, 0, &freed), KC_OK);
   assert_int_equal(freed, 3);
-  assert_true(kc_pool_alloc(&bed->pool, 3, OTHER, again));
+  assert_true(kc_pool_alloc(&bed->pool, 3, OTHER, 0, again));
   for (uint32_t i = 0; i < 3; i++) {
     assert_int_equal(again[i].id, first[i].id);
     assert_int_equal(again[i].tag, first[i].tag + 2); /* one free, one allocation */
@@ -115,12 +115,12 @@ static void test_all_or_nothing(void **state)
 {
   struct bed *bed = *state;
   struct kc_page pages[PAGES + 1];
-  assert_false(kc_pool_alloc(&bed->pool, PAGES + 1, OWNER, pages));
+  assert_false(kc_pool_alloc(&bed->pool, PAGES + 1, OWNER, 0, pages));
   assert_int_equal(bed->pool.free_count, PAGES);
-  assert_true(kc_pool_alloc(&bed->pool, PAGES, OWNER, pages));
-  assert_false(kc_pool_alloc(&bed->pool, 1, OWNER, pages));
-  assert_false(kc_pool_alloc_one(&bed->pool, OWNER, pages));
-  assert_true(kc_pool_alloc(&bed->pool, 0, OWNER, pages));
+  assert_true(kc_pool_alloc(&bed->pool, PAGES, OWNER, 0, pages));
+  assert_false(kc_pool_alloc(&bed->pool, 1, OWNER, 0, pages));
+  assert_false(kc_pool_alloc_one(&bed->pool, OWNER, 0, pages));
+  assert_true(kc_pool_alloc(&bed->pool, 0, OWNER, 0, pages));
   assert_int_equal(bed->reports, 0); /* being short is no fault */
 }
 
@@ -138,20 +138,20 @@ static void test_faults_of_free(void **state)
   struct bed *bed = *state;
   struct kc_page pages[4], bad[4];
   uint32_t freed;
-  assert_true(kc_pool_alloc(&bed->pool, 4, OWNER, pages));
+  assert_true(kc_pool_alloc(&bed->pool, 4, OWNER, 0, pages));
 
   memcpy(bad, pages, sizeof bad);
   bad[1].id = PAGES;
-  assert_told(bed, kc_pool_free(&bed->pool, bad, 4, OWNER, &freed), KC_ERR_TAG_RANGE, PAGES);
+  assert_told(bed, kc_pool_free(&bed->pool, bad, 4, OWNER, 0, &freed), KC_ERR_TAG_RANGE, PAGES);
   assert_int_equal(freed, 2); /* entries 3 and 2, then the fault */
   assert_int_equal(bed->pool.free_count, PAGES - 2);
 
-  assert_told(bed, kc_pool_free(&bed->pool, &pages[3], 1, OWNER, NULL), KC_ERR_DOUBLE_FREE, 3);
-  assert_told(bed, kc_pool_free(&bed->pool, &pages[0], 1, OTHER, NULL), KC_ERR_TAG_OWNER, 0);
+  assert_told(bed, kc_pool_free(&bed->pool, &pages[3], 1, OWNER, 3, NULL), KC_ERR_DOUBLE_FREE, 3);
+  assert_told(bed, kc_pool_free(&bed->pool, &pages[0], 1, OTHER, 0, NULL), KC_ERR_TAG_OWNER, 0);
   assert_int_equal(bed->last.owner, OWNER);
   bad[0] = pages[0];
   bad[0].tag += 2;
-  assert_told(bed, kc_pool_free(&bed->pool, &bad[0], 1, OWNER, NULL), KC_ERR_TAG_STALE, 0);
+  assert_told(bed, kc_pool_free(&bed->pool, &bad[0], 1, OWNER, 0, NULL), KC_ERR_TAG_STALE, 0);
   assert_int_equal(bed->last.expected_tag, pages[0].tag);
   assert_int_equal(bed->last.found_tag, pages[0].tag + 2);
   assert_int_equal(bed->pool.faults, 4);
@@ -161,37 +161,37 @@ static void test_check(void **state)
 {
   struct bed *bed = *state;
   struct kc_page page, other;
-  assert_true(kc_pool_alloc(&bed->pool, 1, OWNER, &page));
-  assert_int_equal(kc_pool_check(&bed->pool, page, OWNER), KC_OK);
-  assert_int_equal(kc_pool_audit(&bed->pool, page, OWNER), KC_OK);
-  assert_told(bed, kc_pool_check(&bed->pool, page, OTHER), KC_ERR_TAG_OWNER, page.id);
+  assert_true(kc_pool_alloc(&bed->pool, 1, OWNER, 0, &page));
+  assert_int_equal(kc_pool_check(&bed->pool, page, OWNER, 0), KC_OK);
+  assert_int_equal(kc_pool_audit(&bed->pool, page, OWNER, 0), KC_OK);
+  assert_told(bed, kc_pool_check(&bed->pool, page, OTHER, 0), KC_ERR_TAG_OWNER, page.id);
   other = page;
   other.id = UINT32_MAX;
-  assert_told(bed, kc_pool_check(&bed->pool, other, OWNER), KC_ERR_TAG_RANGE, UINT32_MAX);
-  assert_int_equal(kc_pool_free(&bed->pool, &page, 1, OWNER, NULL), KC_OK);
-  assert_told(bed, kc_pool_check(&bed->pool, page, OWNER), KC_ERR_TAG_STALE, page.id);
-  assert_true(kc_pool_alloc(&bed->pool, 1, OWNER, &other));
+  assert_told(bed, kc_pool_check(&bed->pool, other, OWNER, 0), KC_ERR_TAG_RANGE, UINT32_MAX);
+  assert_int_equal(kc_pool_free(&bed->pool, &page, 1, OWNER, 0, NULL), KC_OK);
+  assert_told(bed, kc_pool_check(&bed->pool, page, OWNER, 0), KC_ERR_TAG_STALE, page.id);
+  assert_true(kc_pool_alloc(&bed->pool, 1, OWNER, 0, &other));
   assert_int_equal(other.id, page.id);
-  assert_told(bed, kc_pool_check(&bed->pool, page, OWNER), KC_ERR_TAG_STALE, page.id);
+  assert_told(bed, kc_pool_check(&bed->pool, page, OWNER, 0), KC_ERR_TAG_STALE, page.id);
 }
 
 static void test_quarantine(void **state)
 {
   struct bed *bed = *state;
   struct kc_page page, parked, all[PAGES];
-  assert_true(kc_pool_alloc(&bed->pool, 1, OWNER, &page));
-  assert_int_equal(kc_pool_quarantine(&bed->pool, page, OWNER, &parked), KC_OK);
+  assert_true(kc_pool_alloc(&bed->pool, 1, OWNER, 0, &page));
+  assert_int_equal(kc_pool_quarantine(&bed->pool, page, OWNER, 0, &parked), KC_OK);
   assert_int_equal(parked.id, page.id);
   assert_int_equal(parked.tag, page.tag + 1);
   assert_int_equal(bed->pool.quarantine_count, 1);
-  assert_told(bed, kc_pool_check(&bed->pool, page, OWNER), KC_ERR_TAG_STALE, page.id);
-  assert_told(bed, kc_pool_free(&bed->pool, &page, 1, OWNER, NULL), KC_ERR_TAG_STALE, page.id);
-  assert_false(kc_pool_alloc(&bed->pool, PAGES, OWNER, all)); /* one is parked */
+  assert_told(bed, kc_pool_check(&bed->pool, page, OWNER, 0), KC_ERR_TAG_STALE, page.id);
+  assert_told(bed, kc_pool_free(&bed->pool, &page, 1, OWNER, 0, NULL), KC_ERR_TAG_STALE, page.id);
+  assert_false(kc_pool_alloc(&bed->pool, PAGES, OWNER, 0, all)); /* one is parked */
   assert_int_equal(kc_pool_balance(&bed->pool), KC_OK);
   assert_int_equal(kc_pool_scrub(&bed->pool), KC_OK);
   assert_int_equal(kc_pool_release_quarantined(&bed->pool, parked), KC_OK);
   assert_told(bed, kc_pool_release_quarantined(&bed->pool, parked), KC_ERR_DOUBLE_FREE, page.id);
-  assert_true(kc_pool_alloc(&bed->pool, PAGES, OWNER, all));
+  assert_true(kc_pool_alloc(&bed->pool, PAGES, OWNER, 0, all));
   assert_int_equal(all[0].id, page.id);
   assert_int_equal(all[0].tag, page.tag + 4); /* quarantine 1, release 2, allocation 1 */
   assert_told(bed, kc_pool_release_quarantined(&bed->pool, all[0]), KC_ERR_TAG_OWNER, page.id);
@@ -201,9 +201,9 @@ static void test_damage(void **state)
 {
   struct bed *bed = *state;
   struct kc_page page, next;
-  assert_true(kc_pool_alloc(&bed->pool, 1, OWNER, &page));
+  assert_true(kc_pool_alloc(&bed->pool, 1, OWNER, 0, &page));
   bed->pool.record[page.id].hold ^= 1; /* another owner's number, by corruption */
-  assert_told(bed, kc_pool_check(&bed->pool, page, OWNER), KC_ERR_RECORD, page.id);
+  assert_told(bed, kc_pool_check(&bed->pool, page, OWNER, 0), KC_ERR_RECORD, page.id);
   assert_told(bed, kc_pool_scrub(&bed->pool), KC_ERR_RECORD, page.id);
   bed->pool.record[page.id].hold ^= 1;
   assert_int_equal(kc_pool_scrub(&bed->pool), KC_OK);
@@ -218,10 +218,10 @@ static void test_damage(void **state)
   /* A refused allocation leaves the pool as it was, and is told from being short. */
   bed->pool.record[2].hold ^= UINT64_C(1) << 62;
   struct kc_page pages[3];
-  assert_false(kc_pool_alloc(&bed->pool, 3, OWNER, pages));
+  assert_false(kc_pool_alloc(&bed->pool, 3, OWNER, 0, pages));
   assert_told(bed, bed->last.code, KC_ERR_RECORD, 2);
   assert_int_equal(bed->pool.free_count, PAGES - 1);
-  assert_true(kc_pool_alloc_one(&bed->pool, OWNER, &next));
+  assert_true(kc_pool_alloc_one(&bed->pool, OWNER, 0, &next));
   assert_int_equal(next.id, 1);
 }
 
@@ -229,26 +229,26 @@ static void test_checksum_alone_needs_paranoia(void **state)
 {
   struct bed *bed = *state;
   struct kc_page page;
-  assert_true(kc_pool_alloc(&bed->pool, 1, OWNER, &page));
+  assert_true(kc_pool_alloc(&bed->pool, 1, OWNER, 0, &page));
   bed->pool.record[page.id].checksum ^= 16;
-  assert_int_equal(kc_pool_check(&bed->pool, page, OWNER), KC_OK);
-  assert_told(bed, kc_pool_audit(&bed->pool, page, OWNER), KC_ERR_RECORD, page.id);
+  assert_int_equal(kc_pool_check(&bed->pool, page, OWNER, 0), KC_OK);
+  assert_told(bed, kc_pool_audit(&bed->pool, page, OWNER, 0), KC_ERR_RECORD, page.id);
   bed->pool.paranoid = true;
-  assert_told(bed, kc_pool_check(&bed->pool, page, OWNER), KC_ERR_RECORD, page.id);
-  assert_told(bed, kc_pool_free(&bed->pool, &page, 1, OWNER, NULL), KC_ERR_RECORD, page.id);
+  assert_told(bed, kc_pool_check(&bed->pool, page, OWNER, 0), KC_ERR_RECORD, page.id);
+  assert_told(bed, kc_pool_free(&bed->pool, &page, 1, OWNER, 0, NULL), KC_ERR_RECORD, page.id);
 }
 
 static void test_rollback(void **state)
 {
   struct bed *bed = *state;
   struct kc_page page;
-  assert_true(kc_pool_alloc(&bed->pool, 1, OWNER, &page));
+  assert_true(kc_pool_alloc(&bed->pool, 1, OWNER, 0, &page));
   const struct kc_page_record old = bed->pool.record[page.id];
-  assert_int_equal(kc_pool_free(&bed->pool, &page, 1, OWNER, NULL), KC_OK);
-  assert_true(kc_pool_alloc(&bed->pool, 1, OWNER, &page));
+  assert_int_equal(kc_pool_free(&bed->pool, &page, 1, OWNER, 0, NULL), KC_OK);
+  assert_true(kc_pool_alloc(&bed->pool, 1, OWNER, 0, &page));
   bed->pool.record[page.id] = old;
-  assert_told(bed, kc_pool_check(&bed->pool, page, OWNER), KC_ERR_ROLLBACK, page.id);
-  assert_told(bed, kc_pool_audit(&bed->pool, page, OWNER), KC_ERR_ROLLBACK, page.id);
+  assert_told(bed, kc_pool_check(&bed->pool, page, OWNER, 0), KC_ERR_ROLLBACK, page.id);
+  assert_told(bed, kc_pool_audit(&bed->pool, page, OWNER, 0), KC_ERR_ROLLBACK, page.id);
   assert_told(bed, kc_pool_scrub(&bed->pool), KC_ERR_ROLLBACK, KC_PAGE_NONE);
 }
 
@@ -256,9 +256,9 @@ static void test_leak(void **state)
 {
   struct bed *bed = *state;
   struct kc_page pages[4];
-  assert_true(kc_pool_alloc(&bed->pool, 4, OWNER, pages));
-  assert_int_equal(kc_pool_free(&bed->pool, &pages[3], 1, OWNER, NULL), KC_OK);
-  assert_int_equal(kc_pool_free(&bed->pool, pages, 2, OWNER, NULL), KC_OK);
+  assert_true(kc_pool_alloc(&bed->pool, 4, OWNER, 0, pages));
+  assert_int_equal(kc_pool_free(&bed->pool, &pages[3], 1, OWNER, 3, NULL), KC_OK);
+  assert_int_equal(kc_pool_free(&bed->pool, pages, 2, OWNER, 0, NULL), KC_OK);
   assert_told(bed, kc_pool_balance(&bed->pool), KC_ERR_LEAK, 2);
   assert_int_equal(bed->last.owner, OWNER);
 }

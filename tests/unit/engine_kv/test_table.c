@@ -95,8 +95,8 @@ static void test_marked_rows(void **state)
   assert_int_equal(kc_table_release(&bed->table, &bed->pool, 0), KC_OK);
   assert_false(kc_table_next_touched(&bed->table, &slot)); /* an ordinary release marks nothing */
   const struct kc_page *row = kc_table_row(&bed->table, 1);
-  assert_int_equal(kc_pool_quarantine(&bed->pool, row[0], kc_table_owner(1), &parked), KC_OK);
-  assert_int_equal(kc_pool_free(&bed->pool, &row[1], 1, kc_table_owner(1), NULL), KC_OK);
+  assert_int_equal(kc_pool_quarantine(&bed->pool, row[0], kc_table_owner(1), 0, &parked), KC_OK);
+  assert_int_equal(kc_pool_free(&bed->pool, &row[1], 1, kc_table_owner(1), 1, NULL), KC_OK);
   assert_true(kc_table_next_touched(&bed->table, &slot)); /* once, though two pages moved */
   assert_int_equal(slot, 1);
   assert_false(kc_table_next_touched(&bed->table, &slot));

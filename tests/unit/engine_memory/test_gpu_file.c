@@ -135,11 +135,52 @@ static void test_absent_file(void **state)
   assert_int_equal(kc_gpu_load(&gpu, "/nonexistent/h300.yaml", &diag), KC_ERR_FILE);
 }
 
+/* A profile with rows left out, as calibration writes it. */
+#define FITTED \
+  "profiles:\n" \
+  "  - {name: fitted, calibrated: true, host_step_us: 5000, host_measured: true,\n" \
+  "     op_latency_us: 0, bandwidth_efficiency: 0.8, kv_efficiency: 0.5, flops_efficiency: 0.6,\n" \
+  "     rows: 2, residual_percent: 1.5, source: x, left_out: [\n" \
+  "     {row: concurrency 1, host_step_us: 4000, bandwidth_efficiency: 0.7, kv_efficiency: 0.4,\n" \
+  "      flops_efficiency: 0.3}]}\n"
+
+static void test_a_row_left_out(void **state)
+{
+  (void)state;
+  char path[] = "/tmp/kvcap-gpu-XXXXXX";
+  const int handle = mkstemp(path);
+  struct kc_gpu gpu;
+  struct kc_gpu_profile profile;
+  struct kc_diag diag = {0};
+  assert_true(handle >= 0);
+  char *text = edited("profiles:", FITTED);
+  const ssize_t length = (ssize_t)strlen(text);
+  assert_true(write(handle, text, (size_t)length) == length);
+  close(handle);
+  free(text);
+  const enum kc_err err = kc_gpu_load(&gpu, path, &diag);
+  unlink(path);
+  if (err != KC_OK) fail_msg("%s", diag.text);
+  assert_true(kc_gpu_profile_variant(&gpu, "fitted", &profile));
+  assert_true(profile.host_step_us == 5000 && profile.left_out_count == 1 && profile.rows == 2);
+  assert_true(kc_gpu_profile_variant(&gpu, "fitted without concurrency 1", &profile));
+  assert_string_equal(profile.name, "fitted without concurrency 1");
+  assert_true(profile.host_step_us == 4000 && profile.kv_efficiency == 0.4);
+  assert_true(profile.bandwidth_efficiency == 0.7 && profile.flops_efficiency == 0.3);
+  assert_true(profile.rows == 1 && profile.left_out_count == 0 && profile.calibrated);
+  assert_false(kc_gpu_profile_variant(&gpu, "fitted without concurrency 2", &profile));
+  assert_false(kc_gpu_profile_variant(&gpu, "other without concurrency 1", &profile));
+  assert_true(kc_gpu_profile_variant(&gpu, "plain", &profile)); /* kv as all else unless said */
+  assert_true(profile.kv_efficiency == profile.bandwidth_efficiency && !profile.calibrated);
+  expect_refusal("    residual_percent:", "    residual_percent: -1\n", "residual_percent");
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_shipped_boards), cmocka_unit_test(test_free_memory),
       cmocka_unit_test(test_refusals), cmocka_unit_test(test_absent_file),
+      cmocka_unit_test(test_a_row_left_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,8 @@ struct fixture {
 static void add(struct fixture *f, kc_ps arrival_ps, uint32_t after, kc_ps wait_ps)
 {
   assert_true(f->count < ROWS_MAX);
-  f->row[f->count] = (struct kc_request){arrival_ps, 1, 1, 1};
+  f->row[f->count] = (struct kc_request){
+      .arrival_ps = arrival_ps, .input_tokens = 1, .output_tokens = 1, .max_tokens = 1};
   f->after[f->count] = after;
   f->wait_ps[f->count++] = wait_ps;
 }

@@ -101,7 +101,7 @@ static void what_is_not_said_gets_its_default(void **state)
   assert_int_equal(pool->precision.k_format, KC_KV_BF16);
   assert_int_equal(pool->precision.v_format, KC_KV_BF16);
   assert_string_equal(pool->policy_name, "vllm-0.19");
-  assert_string_equal(pool->profile->name, "plain");
+  assert_string_equal(pool->profile.name, "plain");
   /* vLLM 0.19 engine/arg_utils.py: 1024 sequences and 8192 tokens from 70 GiB on, blocks of 16 */
   assert_int_equal(pool->sched.page_size, 16);
   assert_int_equal(pool->sched.max_running, 1024);
@@ -273,7 +273,7 @@ static void assert_same_pool(const struct kc_pool_spec *a, const struct kc_pool_
   assert_string_equal(a->gpu_name, b->gpu_name);
   assert_string_equal(a->gpu.path, b->gpu.path);
   assert_string_equal(a->profile_name, b->profile_name);
-  assert_string_equal(a->profile->name, b->profile->name);
+  assert_string_equal(a->profile.name, b->profile.name);
   assert_int_equal(a->replicas, b->replicas);
   assert_int_equal(a->integrity, b->integrity);
   assert_ptr_equal(a->policy, b->policy);
@@ -395,7 +395,7 @@ static void resolved_text_is_this(void **state)
   const char *const sets[] = {"pools.main.memory={pages: 100}", "price.gpu_hour_usd=2.5"};
   struct loaded *loaded = load_text(small, sets, 2);
   char *text = kc_scenario_resolved(&loaded->scenario);
-  char want[1024];
+  char want[2048];
   snprintf(want, sizeof want,
            "name: \"s\"\n"
            "model: \"llama-3.1-8b\" # sha256 %s\n"
@@ -406,20 +406,26 @@ static void resolved_text_is_this(void **state)
            "    profile: \"plain\"\n"
            "    replicas: 1\n"
            "    parallel: {tensor: 1, pipeline: 1}\n"
-           "    kv: {k_format: bf16, v_format: bf16, page_size: 16, prefix_cache: false, "
-           "integrity: batched}\n"
+           "    kv: {k_format: bf16, v_format: bf16, page_size: 16, prefix_cache: auto, "
+           "share_tenants: false, integrity: batched}\n"
            "    memory: {rule: fixed, pages: 100, extra: 0}\n"
            "    draft: {layers: 0}\n"
            "    scheduler:\n"
            "      policy: \"vllm-0.19\"\n"
            "      max_running: 1024\n"
-           "      max_batched_tokens: 8192\n"
            "      max_model_len: 131072\n"
            "      chunked_prefill: true\n"
+           "      overlap: true\n"
+           "      queue: fcfs\n"
+           "      queue_limit: 0\n"
+           "      max_batched_tokens: 8192\n"
            "      reserve_full_prompt: true\n"
+           "      long_prefill_token_threshold: 0\n"
            "workload:\n"
-           "  closed: {concurrency: 4, input: 100, output: 10, requests: 4, mode: wave}\n"
+           "  closed: {concurrency: 4, input: 100, output: 10, requests: 4, mode: wave, "
+           "shared_prefix: 0}\n"
            "  max_tokens: trace\n"
+           "  tenants: one\n"
            "slo: {ttft_p95_ms: 0, tpot_p95_ms: 0}\n"
            "price: {gpu_hour_usd: 2.5}\n"
            "seed: 1\n", loaded->scenario.model.sha256);

@@ -44,9 +44,10 @@ static const struct complaint complaints[] = {
    "5:10: gpu: file \"./h100.yaml\" of gpus is not there: looked beside the scenario and in the "
    "current folder\n"},
   {"gpu: h100", "gpu: h100\n    profile: fast",
-   "6:14: profile: \"fast\" is not a profile of h100; it has: plain\n"},
-  {"vllm-0.19", "sglang-0.5",
-   "9:25: scheduler.policy: \"sglang-0.5\" is not a policy of this version; known: vllm-0.19\n"},
+   "6:14: profile: \"fast\" is not a profile of h100; it has: plain, sglang-0.5.14\n"},
+  {"vllm-0.19", "sglang-0.6",
+   "9:25: scheduler.policy: \"sglang-0.6\" is not a policy of this version; known: vllm-0.19, "
+   "sglang-0.5\n"},
   /* keys */
   {"seed: 1", "sede: 1", "12:7: sede is not a known key; did you mean seed?\n"},
   {"kv: {format", "kv: {fromat",
@@ -90,8 +91,11 @@ static const struct complaint complaints[] = {
    "\"fp8\"\n"},
   {"format: bf16", "format: bf16, k_format: bf16, v_format: int8",
    "7:18: kv.format has no effect beside k_format and v_format; take it away\n"},
-  {"format: bf16", "prefix_cache: true",
-   "7:24: kv.prefix_cache: prefix caching is not available with this policy yet; leave it false\n"},
+  {"kv: {format: bf16}", "kv: {prefix_cache: true}\n    role: decode",
+   "7:24: kv.prefix_cache has no meaning in role decode, where prompts arrive with their KV; leave "
+   "it out\n"},
+  {"format: bf16", "prefix_cache: maybe",
+   "7:24: pools.main.kv.prefix_cache: expected one of auto, true, false, got \"maybe\"\n"},
   {"format: bf16", "page_size: 0",
    "7:21: pools.main.kv.page_size: expected a whole number of tokens from 1 to 4096, got \"0\"\n"},
   {"format: bf16", "integrity: on",
@@ -119,6 +123,20 @@ static const struct complaint complaints[] = {
    "llama-3.1-8b has\n"},
   {"policy: vllm-0.19", "chunked_prefill: maybe",
    "9:34: pools.main.scheduler.chunked_prefill: expected true or false, got \"maybe\"\n"},
+  {"policy: vllm-0.19", "policy: sglang-0.5, reserve_full_prompt: true, queue: priority",
+   "9:58: scheduler.reserve_full_prompt as given does not apply to policy sglang-0.5; take it "
+   "away\n"
+   "9:71: scheduler.queue as given does not apply to policy sglang-0.5 (vllm-0.19 has fcfs and "
+   "priority, sglang-0.5 fcfs and lpm); take it away\n"},
+  {"policy: vllm-0.19", "policy: vllm-0.19, mixed_chunk: true, queue: lpm",
+   "9:49: scheduler.mixed_chunk as given does not apply to policy vllm-0.19; take it away\n"
+   "9:62: scheduler.queue as given does not apply to policy vllm-0.19 (vllm-0.19 has fcfs and "
+   "priority, sglang-0.5 fcfs and lpm); take it away\n"},
+  {"gpu: h100", "gpu: h100\n    faults: {kinds: \"lost,found\"}",
+   "6:21: faults.kinds: \"found\" is not a kind of fault; expected none, all, or some of "
+   "lost,reused,swapped,stale,range\n"},
+  {"gpu: h100", "gpu: h100\n    faults: {every_steps: 5}",
+   "6:27: faults.every_steps has no effect without faults.kinds\n"},
   {"scheduler: {policy: vllm-0.19}", "scheduler: [1]",
    "9:16: pools.main.scheduler: expected a map of keys, got a list\n"},
   /* workload */
@@ -164,6 +182,37 @@ static const struct complaint complaints[] = {
   {"seed: 1", "  loop: closed\n  rate: 2\nseed: 1",
    "12:9: workload.loop does not apply to a closed workload; take it away\n"
    "13:9: workload.rate does not apply to a closed workload; take it away\n"},
+  {"output: 10", "output: 10, shared_prefix: 101",
+   "11:67: workload.closed.shared_prefix is 101 tokens, more than the 100 of the prompt\n"},
+  {"seed: 1", "  tenants: 0\nseed: 1",
+   "12:12: workload.tenants: expected one, session, kind, or a number from 1 to 65536, got "
+   "\"0\"\n"},
+  {"seed: 1", "  cancel: 1/50\nseed: 1",
+   "12:11: workload.cancel says that clients give up, and cancel_after does not say when; add "
+   "cancel_after, such as 5s\n"},
+  {"seed: 1", "  classes: [{name: a, share: 3/2}]\nseed: 1",
+   "12:30: workload.classes.0.share: expected a share such as 1/4 or 0.25, at most 1, got "
+   "\"3/2\"\n"
+   "12:12: workload.classes: the shares add up to less than 1 and no class takes the rest; leave "
+   "share out of one of them\n"},
+  {"seed: 1", "  classes: [{name: a}, {name: a, share: 1/2, kind: x}, {share: 1/4}]\nseed: 1",
+   "12:52: workload.classes.1.kind: share and kind both say which requests class a takes; keep "
+   "one\n"
+   "12:56: workload.classes.2.name is missing; expected text\n"
+   "12:12: workload.classes has two classes named \"a\"; results could not tell them apart\n"},
+  {"seed: 1", "  classes: [{name: a, share: 2/3}, {name: b, share: 2/3}]\nseed: 1",
+   "12:12: workload.classes: the shares add up to more than 1\n"},
+  {"seed: 1", "  classes: [{name: a, share: 1/2}, {name: b, priority: 3}]\nseed: 1",
+   "12:12: workload.classes: priorities have no effect without scheduler.queue: priority, which "
+   "policy vllm-0.19 has\n"},
+  {"seed: 1", "  classes: [{name: a, cancel_after: 3s}]\nseed: 1",
+   "12:37: workload.classes.0.cancel_after has no effect without cancel, the share of clients who "
+   "do\n"},
+  {"seed: 1", "  classes: [{name: a, timeout: 0s}]\nseed: 1",
+   "12:32: workload.classes.0.timeout and queue_timeout of 0 would give every request up at once; "
+   "leave them out for no limit\n"},
+  {"seed: 1", "  classes: 3\nseed: 1",
+   "12:12: workload.classes: expected a list of 1 to 16 classes, each with a name\n"},
   {"closed: {concurrency: 4, input: 100, output: 10}", "trace: absent.csv",
    "11:10: workload.trace: trace \"absent.csv\" is not there: looked beside the scenario, in the "
    "current folder and in SHARE, SHARE/traces/samples, SOURCE, SOURCE/traces/samples\n"},

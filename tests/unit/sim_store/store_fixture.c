@@ -44,7 +44,7 @@ static void make_requests(struct fixture *fixture, const struct fixture_plan *pl
       .arrival_ps = at,
       .input_tokens = 1 + (uint32_t)kc_random_exponential(&random, 900),
       .output_tokens = output < 1500 ? output : 1500,
-      .max_tokens = 1500};
+      .max_tokens = 1500, .class_index = i % 2, .tenant = i % 3};
   }
 }
 
@@ -56,6 +56,8 @@ static void add_outcome(struct toy *toy, uint32_t request, enum kc_status status
   fixture->outcomes[fixture->count++] = (struct kc_outcome){
     .request = request, .status = status, .reason = reason,
     .output_tokens = toy->produced[request], .preemptions = 0,
+    .cached_tokens = request % 3 == 0 ? fixture->requests[request].input_tokens / 2 : 0,
+    .recached_tokens = request % 11 == 0 ? 5 : 0, .contaminated = request % 103 == 102,
     .arrival_ps = fixture->requests[request].arrival_ps,
     .first_token_ps = toy->produced[request] > 0 ? first : KC_PS_NEVER,
     .end_ps = toy->clock_ps,
@@ -165,6 +167,19 @@ static void fill_summary(struct toy *toy)
     summary->requests_by_reason[outcome->reason]++;
     summary->input_tokens += fixture->requests[outcome->request].input_tokens;
     summary->output_tokens += outcome->output_tokens;
+    if (outcome->resident_ps > 0) {
+      summary->admitted_tokens += fixture->requests[outcome->request].input_tokens;
+    }
+    summary->cached_tokens += outcome->cached_tokens;
+    summary->recached_tokens += outcome->recached_tokens;
+    summary->warm_requests += outcome->cached_tokens > 0;
+    summary->contaminated += outcome->contaminated;
+    summary->slo_met += outcome->status == KC_STATUS_COMPLETED;
+    kc_groups_outcome(&metrics->groups, outcome, MODEL_LEN,
+                      outcome->status == KC_STATUS_COMPLETED);
+    if (first != KC_PS_NEVER) {
+      kc_groups_note(&metrics->groups, KC_LATENCY_TTFT, outcome->request);
+    }
     if (first != KC_PS_NEVER) metrics->ttft[metrics->ttft_count++] = first - outcome->arrival_ps;
     if (outcome->status != KC_STATUS_COMPLETED) continue;
     summary->input_tokens_completed += fixture->requests[outcome->request].input_tokens;
@@ -177,6 +192,8 @@ static void fill_summary(struct toy *toy)
   summary->makespan_ps = toy->clock_ps - fixture->requests[0].arrival_ps;
   summary->busy_ps = summary->makespan_ps;
   summary->steps = toy->steps;
+  summary->pages_evicted = 17;
+  kc_groups_finish(&metrics->groups, KC_LATENCY_TTFT, metrics->ttft, metrics->ttft_count);
   summary->output_tok_s_micro =
       kc_muldiv_round(summary->output_tokens, UINT64_C(1000000) * (uint64_t)KC_PS_PER_S,
                       (uint64_t)summary->makespan_ps);
@@ -215,7 +232,9 @@ static void fill_header(struct fixture *fixture, const struct fixture_plan *plan
 {
   static const char digest[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
   const uint64_t gib = UINT64_C(1) << 30;
+  static const char *const classes[] = {"even", "odd"};
   fixture->header = (struct kc_run_header){
+    .prefix_cache = true, .class_name = classes,
     .name = plan->name, .scenario_text = "name: toy\n", .scenario_sha256 = digest,
     .trace_path = "toy.csv", .trace_sha256 = digest, .model = "llama-3.1-8b", .gpu = "h100",
     .version = "0.0.0", .seed = plan->seed, .rows = plan->rows, .page_size = PAGE_SIZE,
@@ -231,12 +250,18 @@ static void fill_header(struct fixture *fixture, const struct fixture_plan *plan
 
 static void make_metrics(struct fixture *fixture, const struct fixture_plan *plan)
 {
-  const size_t need = kc_arena_need(1, sizeof *fixture->metrics) + kc_metrics_need(plan->requests);
+  const struct kc_groups_config groups = {.class_count = 2, .tenant_count = 3};
+  const size_t need = kc_arena_need(1, sizeof *fixture->metrics) +
+                      kc_metrics_need(plan->requests) + kc_groups_need(&groups, plan->requests);
   if (kc_arena_init(&fixture->arena, need, NULL) != KC_OK) abort();
   fixture->metrics = kc_arena_take(&fixture->arena, 1, sizeof *fixture->metrics);
   if (kc_metrics_init(fixture->metrics, fixture->requests, plan->requests, MODEL_LEN,
                       NULL, &fixture->arena) !=
       KC_OK) {
+    abort();
+  }
+  if (kc_groups_init(&fixture->metrics->groups, &groups, fixture->requests, plan->requests,
+                     &fixture->arena) != KC_OK) {
     abort();
   }
   fixture->metrics->timeline_count = 0;
@@ -282,7 +307,7 @@ static void fill_document(struct fixture *fixture)
 {
   const struct kc_summary *s = &fixture->result.summary;
   const struct kc_run_header *h = &fixture->header;
-  say(fixture, "{\"schema\":1,\"policy\":\"toy\",\"oom\":null,\"version\":\"%s\"", h->version);
+  say(fixture, "{\"schema\":2,\"policy\":\"toy\",\"oom\":null,\"version\":\"%s\"", h->version);
   say(fixture, ",\"model\":\"%s\",\"gpu\":\"%s\"", h->model, h->gpu);
   say(fixture, ",\"scenario_sha256\":\"%s\"", h->scenario_sha256);
   say(fixture, ",\"trace\":{\"sha256\":\"%s\"},\"seed\":%llu", h->trace_sha256,
@@ -315,7 +340,17 @@ static void fill_document(struct fixture *fixture)
   say_count(fixture, "kv_bytes_per_token", h->kv_token_bytes);
   say_count(fixture, "weights_per_gpu_bytes", h->weights_bytes);
   say_count(fixture, "kv_budget_bytes", h->kv_budget_bytes);
+  say(fixture, ",\"prefix_cache\":{\"on\":true");
+  say_count(fixture, "prompt_tokens", s->admitted_tokens);
+  say_count(fixture, "cached_tokens", s->cached_tokens);
+  say_count(fixture, "recached_tokens", s->recached_tokens);
+  say_count(fixture, "warm_requests", s->warm_requests);
+  say_count(fixture, "pages_evicted", s->pages_evicted);
   say(fixture, "}");
+  say_count(fixture, "slo_met", s->slo_met);
+  say_count(fixture, "contaminated", s->contaminated);
+  say(fixture, ",\"trust\":{\"times\":\"extrapolated\",\"basis\":\"kernels\"");
+  say(fixture, ",\"outside_s\":%.15g}}", 1234 / 1e12);
 }
 
 void fixture_make(struct fixture *fixture, const struct fixture_plan *plan)
@@ -366,6 +401,8 @@ enum kc_err fixture_tell(struct kc_store *store, const struct fixture *fixture,
 enum kc_err fixture_end(struct kc_store *store, const struct fixture *fixture, int64_t *run_id,
                         struct kc_diag *diag)
 {
+  const enum kc_err trust = kc_store_run_trust(store, "extrapolated", "kernels", 1234, diag);
+  if (trust != KC_OK) return trust;
   return kc_store_run_end(store, fixture->metrics, &fixture->result, fixture->document,
                           &fixture->host, run_id, diag);
 }

@@ -74,7 +74,7 @@ static void store_plan(struct kc_store *store, const struct fixture_plan *plan)
 static void expect_intact(struct kc_store *store)
 {
   struct kc_diag_list problems;
-  if (kc_store_verify(store, &problems) != KC_OK) fail_msg("%s", problems.items[0].text);
+  if (kc_store_verify(store, NULL, &problems) != KC_OK) fail_msg("%s", problems.items[0].text);
   assert_int_equal(problems.count, 0);
 }
 
@@ -107,6 +107,11 @@ static void test_rows_come_back(void **state)
     assert_int_equal(sqlite3_column_int64(row, 7), o->end_ps);
     assert_int_equal(sqlite3_column_int64(row, 8), o->resident_ps);
     assert_int_equal(sqlite3_column_int64(row, 11), o->output_tokens);
+    assert_int_equal(sqlite3_column_int64(row, 13), o->cached_tokens);
+    assert_int_equal(sqlite3_column_int64(row, 14), o->recached_tokens);
+    assert_int_equal(sqlite3_column_int64(row, 15), o->contaminated);
+    assert_int_equal(sqlite3_column_int64(row, 16), o->request % 3);
+    assert_int_equal(sqlite3_column_int64(row, 17), o->request % 2);
   }
   assert_int_equal(sqlite3_step(row), SQLITE_DONE);
   sqlite3_finalize(row);
@@ -115,6 +120,11 @@ static void test_rows_come_back(void **state)
   assert_int_equal(scalar(store, "SELECT tpot_p95_ps FROM run"),
                    fixture.result.summary.tpot.p95_ps);
   assert_int_equal(scalar(store, "SELECT count(*) FROM run WHERE seed = 7 AND oom_ps IS NULL"), 1);
+  assert_int_equal(scalar(store, "SELECT count(*) FROM run_group"), 2 + 2 + 3);
+  assert_int_equal(scalar(store, "SELECT count(*) FROM run_group WHERE name = 'odd' AND"
+                          " kind = 'class' AND number = 1"), 1);
+  assert_int_equal(scalar(store, "SELECT sum(output_tokens) FROM run_group WHERE kind = 'tenant'"),
+                   fixture.result.summary.output_tokens);
   assert_int_equal(scalar(store, "SELECT rss_bytes FROM host WHERE run_id = 1"), 1 << 20);
   fixture_free(&fixture);
   expect_intact(store);
@@ -126,12 +136,12 @@ static void test_file_is_marked(void **state)
   struct place *place = *state;
   struct kc_store *store = open_store(place->path);
   assert_int_equal(scalar(store, "PRAGMA application_id"), 0x6b766370);
-  assert_int_equal(scalar(store, "PRAGMA user_version"), 1);
+  assert_int_equal(scalar(store, "PRAGMA user_version"), 3);
   assert_int_equal(scalar(store, "PRAGMA synchronous"), 2);
   assert_int_equal(scalar(store, "PRAGMA foreign_keys"), 1);
   assert_int_equal(scalar(store, "SELECT journal_mode = 'wal' FROM pragma_journal_mode"), 1);
   assert_int_equal(scalar(store, "SELECT count(*) FROM pragma_table_list"
-                          " WHERE schema = 'main' AND name NOT LIKE 'sqlite_%' AND strict"), 6);
+                          " WHERE schema = 'main' AND name NOT LIKE 'sqlite_%' AND strict"), 7);
   kc_store_close(store);
 }
 
@@ -145,6 +155,7 @@ static void test_ids_follow_the_largest(void **state)
                "PRAGMA foreign_keys = OFF; DELETE FROM request WHERE run_id = 2;"
                "DELETE FROM timeline WHERE run_id = 2; DELETE FROM histogram WHERE run_id = 2;"
                "DELETE FROM violation WHERE run_id = 2; DELETE FROM host WHERE run_id = 2;"
+               "DELETE FROM run_group WHERE run_id = 2;"
                "DELETE FROM run WHERE id = 2; PRAGMA foreign_keys = ON", NULL, NULL, NULL);
   store_plan(store, &small);
   assert_int_equal(scalar(store, "SELECT max(id) FROM run"), 4);
@@ -232,7 +243,8 @@ static const struct {
   {"UPDATE request SET output_tokens = 4294967297 WHERE sequence = 0", "output tokens"},
   {"DELETE FROM request WHERE sequence = 209", "209 request rows"},
   {"INSERT INTO request SELECT run_id, 999, request, status, reason, arrival_ps, first_token_ps,"
-   " end_ps, resident_ps, input_tokens, max_tokens, output_tokens, preemptions FROM request"
+   " end_ps, resident_ps, input_tokens, max_tokens, output_tokens, preemptions, cached_tokens,"
+   " recached_tokens, contaminated, tenant, class FROM request"
    " WHERE sequence = 4", "211 request rows"},
   {"UPDATE histogram SET count = count + 1 WHERE metric = 'itl' AND low_ps ="
    " (SELECT max(low_ps) FROM histogram WHERE metric = 'itl')", "gaps in the ITL histogram"},
@@ -261,6 +273,16 @@ static const struct {
    " summary_json = json_set(summary_json, '$.tpot_ms.max', 5000.0)", "tpot histogram contra"},
   {"UPDATE run SET itl_p50_ps = itl_p50_ps + 1, summary_json = json_set(summary_json,"
    " '$.itl_ms.p50', (itl_p50_ps + 1) / 1e9)", "itl histogram contradicts"},
+  {"UPDATE request SET cached_tokens = cached_tokens + 1 WHERE sequence = 3", "cached tokens"},
+  {"UPDATE request SET recached_tokens = 9 WHERE sequence = 3", "recached tokens"},
+  {"UPDATE request SET contaminated = 1 WHERE sequence = 3", "result_sha256"},
+  {"UPDATE request SET contaminated = 2 WHERE sequence = 3", "value that no run stores"},
+  {"UPDATE request SET class = 1 - class WHERE sequence = 3", "run_group class"},
+  {"UPDATE request SET tenant = 2 - tenant WHERE sequence = 3", "run_group tenant"},
+  {"UPDATE run_group SET ttft_count = ttft_count + 1 WHERE name = 'warm'", "in first tokens"},
+  {"DELETE FROM run_group WHERE name = 'odd'", "run_group class 1"},
+  {"UPDATE run SET layout = 3", "layout 3"},
+  {"UPDATE run SET layout = 1", "layout 1"},
   {"UPDATE run SET summary_json = '{}'", "has schema nothing"},
   {"UPDATE run SET summary_json = 'none'", "not a JSON document"},
   {"UPDATE run SET summary_json = json_set(summary_json, '$.ttft_ms.p95', 1.5)", "ttft_ms.p95"},
@@ -280,7 +302,7 @@ static void test_verify_catches_changes(void **state)
     if (sqlite3_exec(store->db, changes[i].change, NULL, NULL, NULL) != SQLITE_OK) {
       fail_msg("%s: %s", changes[i].change, sqlite3_errmsg(store->db));
     }
-    const enum kc_err err = kc_store_verify(store, &problems);
+    const enum kc_err err = kc_store_verify(store, NULL, &problems);
     for (uint32_t p = 0; p < problems.count && p < KC_DIAG_LIST_MAX && !found; p++) {
       found = strstr(problems.items[p].text, changes[i].expected) != NULL;
     }
@@ -331,7 +353,7 @@ static void change_each_column(struct kc_store *store, enum kc_request_rows rows
                  NULL);
     if (sqlite3_exec(store->db, change, NULL, NULL, NULL) != SQLITE_OK) fail_msg("%s", change);
     sqlite3_exec(store->db, "PRAGMA ignore_check_constraints = OFF", NULL, NULL, NULL);
-    if (kc_store_verify(store, &problems) == KC_OK) fail_msg("not noticed: %s", change);
+    if (kc_store_verify(store, NULL, &problems) == KC_OK) fail_msg("not noticed: %s", change);
     sqlite3_exec(store->db, "ROLLBACK TO before; RELEASE before", NULL, NULL, NULL);
     changed++;
   }
@@ -414,7 +436,7 @@ static void test_faults_are_caught(void **state)
   setenv("KVCAP_FAULT", "store_lost_row", 1);
   assert_int_equal(fixture_store(store, &fixture, &run_id, &diag), KC_OK);
   unsetenv("KVCAP_FAULT");
-  assert_int_equal(kc_store_verify(store, &problems), KC_ERR_STORE);
+  assert_int_equal(kc_store_verify(store, NULL, &problems), KC_ERR_STORE);
   kc_store_close(store);
   fixture_free(&fixture);
 }

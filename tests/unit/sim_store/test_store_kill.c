@@ -91,7 +91,7 @@ static int64_t check(const char *path, int64_t acknowledged, uint64_t round)
   }
   kc_store_close(store);
   if (kc_store_open(&store, path, &diag) != KC_OK) fail_msg("round %d: %s", (int)round, diag.text);
-  if (kc_store_verify(store, &problems) != KC_OK) {
+  if (kc_store_verify(store, NULL, &problems) != KC_OK) {
     fail_msg("round %d: %s", (int)round, problems.items[0].text);
   }
   const int64_t runs = scalar(store, "SELECT count(*) FROM run");

@@ -123,7 +123,8 @@ static unsigned look_below(const char *folder, int depth)
        entry = readdir(open)) {
     char path[1024];
     if (entry->d_name[0] == '.') continue;
-    snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+    const int length = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+    assert_in_range(length, 1, sizeof path - 1);
     seen += entry->d_type == DT_DIR && depth > 0 ? look_below(path, depth - 1) : look_at(path);
   }
   if (open != NULL) closedir(open);

@@ -1,0 +1,148 @@
+/* The CPU executor: computes the tokens of every step with the reference operations.
+ *
+ *   step delta --> slot tables (own copies of rows, tags, contexts)
+ *              --> tag check of every entry that will be read
+ *              --> blocks of rows --team--> forward passes
+ *              --> tokens, finished slots, violations
+ *
+ * It keeps its own tables and believes nothing but the delta: rows are filled from the instance's
+ * block table when pages are granted, and again where the prefix cache has put a page of the same
+ * content in place of one of theirs; from then on the entries in use are its own. Before each step
+ * they are compared with the pool's tags, as the check on a GPU does.
+ *
+ * Tokens that a request found in the prefix cache are not computed: their keys and values are in
+ * the pages. Where the step that finds them is the one that computes them, work runs in waves,
+ * readers after writers. A page that is findable although nobody computed it (its chunk was taken
+ * back, or its writer was refused) is computed by whoever found it, and counted.
+ *
+ * A request ends when it has the length of its trace row (kc_request_output), or with the
+ * end-of-sequence token where one is set. With `clock` another executor (the predicted one) says
+ * how long steps take; without, the wall clock does.
+ */
+#ifndef KC_ENGINE_EXEC_CPU_EXECUTOR_H
+#define KC_ENGINE_EXEC_CPU_EXECUTOR_H
+
+#include "engine/exec/forward.h"
+#include "engine/exec/team.h"
+#include "engine/kv/table.h"
+#include "engine/sched/step.h"
+
+/* The text: token `position` of `request`, in [0, vocabulary). Called from any thread. */
+struct kc_prompts {
+  void *context;
+  int32_t (*token)(void *context, uint32_t request, uint32_t position);
+  bool whole; /* it goes on after the prompt: what the model says is kept, but not what it reads
+                 next. Else positions are those of the prompt */
+};
+
+/* Prompts that no text stands behind: drawn by counter from *seed, which outlives them. */
+struct kc_synthetic_prompts {
+  uint64_t seed;
+  uint32_t vocabulary;
+};
+struct kc_prompts kc_prompts_synthetic(struct kc_synthetic_prompts *prompts);
+
+/* Texts behind page keys: equal keys give equal tokens, whoever has them, so that a page found in
+ * the prefix cache holds what its finder would have computed. Keys of traces cover outputs as well
+ * (the next turn of a conversation repeats them), hence whole texts. Tokens after the last full
+ * page are the request's own. Everything outlives the prompts. */
+struct kc_content_prompts {
+  uint64_t seed;
+  uint32_t vocabulary, page_tokens;
+  const struct kc_request *requests;
+};
+struct kc_prompts kc_prompts_of_contents(struct kc_content_prompts *prompts);
+
+struct kc_cpu_config {
+  const struct kc_weights *weights; /* borrowed, like all pointers here */
+  const struct kc_cache *cache;
+  uint32_t slots, row_entries;      /* of the instance's table: kc_cpu_row_entries */
+  uint32_t pages;                   /* of its pool */
+  enum kc_integrity integrity;
+  uint32_t page_tokens;
+  const struct kc_request *requests;
+  uint32_t request_count;           /* most there will be */
+  uint64_t output_tokens;           /* most they will produce together; they are kept */
+  uint64_t max_model_len;
+  struct kc_prompts prompts;
+  int32_t end_token;                /* -1: none */
+  struct kc_team *team;
+  uint32_t threads;                 /* of the team */
+  uint32_t block_rows;              /* rows of a pass, at most 256; 0: 64 */
+  const struct kc_executor *clock;  /* NULL: the wall clock */
+  /* Called for each token, in batch order, after its step ran. NULL: nobody. */
+  void (*on_token)(void *context, uint32_t request, uint32_t index, int32_t token);
+  void *on_token_context;
+};
+
+struct kc_cpu_slot {
+  bool active;
+  bool decoding;
+  bool dead;           /* had a violation; waits to leave */
+  bool ghost;          /* its request has ended; waits to leave */
+  uint64_t still_at;   /* number of the step in which it last stood still; 0: never */
+  uint32_t cached;     /* tokens found in the prefix cache, until its first work is looked at */
+  uint32_t shared;     /* entries of its row that are copied as shared ones */
+  uint32_t request;
+  uint32_t length;     /* tokens with KV */
+  uint32_t outputs;    /* tokens produced, those before a preemption included */
+  uint32_t limit;      /* outputs at which it ends */
+  uint32_t previous, next; /* join order */
+};
+
+struct kc_cpu_work; /* one piece of a step; cpu_executor.c */
+struct kc_cpu_fill; /* what is in a page; cpu_executor.c */
+
+struct kc_cpu {
+  struct kc_cpu_config config;
+  struct kc_cpu_slot *slot;
+  uint32_t slots, row_entries;       /* as in config */
+  uint32_t first, last;        /* of the active slots, in join order */
+  struct kc_page_ref *entry;   /* [slots][row_entries] */
+  uint32_t *extent;            /* [slots] */
+  uint32_t *tag, *verdict;
+  uint64_t counter[KC_TAG_COUNTERS]; /* all members' added up */
+  struct kc_tag_event *ring;         /* of the checks; [KC_FORWARD_RING] */
+  struct kc_forward *forward;  /* [threads] */
+  struct kc_cpu_work *work;    /* [slots] */
+  uint32_t work_count;
+  struct kc_cpu_fill *fill;    /* [pages] */
+  uint32_t waves;              /* of this step */
+  uint32_t *order;             /* [slots]: work items, wave by wave */
+  uint32_t *task_first;        /* [slots + 1]: places in `order` at which tasks begin */
+  uint32_t task_count;
+  int32_t *row_token;          /* [threads][block_rows] */
+  enum kc_op_status *status;   /* [threads] */
+  uint32_t *check_slot, *check_entries;
+  int32_t *output;             /* [output_tokens] */
+  uint64_t output_used;
+  uint64_t *output_first;      /* [request_count]; UINT64_MAX before the request joined */
+  uint32_t *output_count;      /* [request_count] */
+  uint32_t *finished;          /* results */
+  struct kc_violation *violation;
+  uint64_t steps;
+  uint64_t tokens;             /* that requests produced */
+  uint64_t rows;               /* passed through the model */
+  uint64_t rows_cached;        /* found in the prefix cache instead */
+  uint64_t rows_repaired;      /* found there, but computed all the same: nobody had */
+  uint64_t rows_discarded;     /* decodes of ghosts */
+};
+
+/* Entries a slot's row needs: those of the longest sequence, or all pages there are. */
+uint32_t kc_cpu_row_entries(uint64_t max_model_len, uint32_t page_tokens, uint32_t pages);
+
+size_t kc_cpu_need(const struct kc_cpu_config *config);
+enum kc_err kc_cpu_init(struct kc_cpu *cpu, const struct kc_cpu_config *config,
+                        struct kc_arena *arena, struct kc_diag *diag);
+struct kc_executor kc_cpu_executor(struct kc_cpu *cpu);
+
+/* Tokens that a request produced so far; *count of them. NULL before it joined. */
+const int32_t *kc_cpu_output(const struct kc_cpu *cpu, uint32_t request, uint32_t *count);
+
+/* Row of a slot as the executor has it, for decision logs. */
+static inline const struct kc_page_ref *kc_cpu_row(const struct kc_cpu *cpu, uint32_t slot)
+{
+  return cpu->entry + (size_t)slot * cpu->row_entries;
+}
+
+#endif

@@ -1,0 +1,457 @@
+/* The fit by simulation (see replay_fit.h).
+ *
+ *   objective = mean over requests of  min(|TPOT|, cap) + min(|E2E|, cap) + weight min(|TTFT|, cap)
+ *
+ * where each is predicted / measured - 1. Absolute errors with a cap: one request that met a
+ * warm-up
+ * or a cached prompt must not move the rest. TTFT counts less: at light load it is one or two
+ * steps, and when within a step a request happened to come decides much of it.
+ *
+ * A run costs tens of milliseconds, so what needs hundreds of fits (each request left out, the
+ * bootstrap) uses the slopes at the best terms: one more run a term, then linear least squares.
+ */
+#include "sim/calibrate/replay_fit.h"
+
+#include <gsl/gsl_linalg.h>
+#include <gsl/gsl_multimin.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/random.h"
+
+#define CAP 0.1
+#define TTFT_CAP 0.3
+#define TTFT_WEIGHT 0.3
+#define FAR 10.0 /* objective of terms that do not run */
+
+enum { SIMPLEX_ROUNDS = 120, BOOTSTRAP = 200, ANSWERS = 2 /* TPOT and E2E */ };
+
+static const struct {
+  const char *name;
+  bool is_time;
+  double least, most, start, step;
+} terms[KC_REPLAY_TERMS] = {
+  [KC_REPLAY_HOST] = {"host", true, 0, 1e5, 300, 300},
+  [KC_REPLAY_PROMPT] = {"prompt", true, 0, 1e6, 2000, 1500},
+  [KC_REPLAY_SPREAD] = {"spread", false, 0.001, 1, 0.7, 0.25},
+  [KC_REPLAY_LINK] = {"link", false, 0.01, 1, 0.4, 0.15},
+  [KC_REPLAY_LATENCY] = {"link-latency", true, 0, 1e4, 20, 10},
+  [KC_REPLAY_WEIGHTS] = {"weights", false, 0.01, 1, 0.8, 0.1},
+  [KC_REPLAY_KV] = {"kv", false, 0.01, 1, 0.8, 0.1},
+  [KC_REPLAY_FLOPS] = {"flops", false, 0.001, 1, 0.6, 0.1},
+};
+
+const char *kc_replay_term_name(enum kc_replay_term term)
+{
+  KC_ASSERT((unsigned)term < KC_REPLAY_TERMS);
+  return terms[term].name;
+}
+
+bool kc_replay_term_is_time(enum kc_replay_term term)
+{
+  KC_ASSERT((unsigned)term < KC_REPLAY_TERMS);
+  return terms[term].is_time;
+}
+
+bool kc_replay_term_parse(const char *name, size_t length, enum kc_replay_term *out)
+{
+  for (int t = 0; t < KC_REPLAY_TERMS; t++) {
+    if (strlen(terms[t].name) == length && memcmp(terms[t].name, name, length) == 0) {
+      *out = (enum kc_replay_term)t;
+      return true;
+    }
+  }
+  return false;
+}
+
+double *kc_replay_term_of(struct kc_gpu_profile *profile, enum kc_replay_term term)
+{
+  double *const of[KC_REPLAY_TERMS] = {
+    [KC_REPLAY_HOST] = &profile->host_step_us,
+    [KC_REPLAY_PROMPT] = &profile->prompt_step_us,
+    [KC_REPLAY_SPREAD] = &profile->spread_share,
+    [KC_REPLAY_LINK] = &profile->link_efficiency,
+    [KC_REPLAY_LATENCY] = &profile->link_latency_us,
+    [KC_REPLAY_WEIGHTS] = &profile->bandwidth_efficiency,
+    [KC_REPLAY_KV] = &profile->kv_efficiency,
+    [KC_REPLAY_FLOPS] = &profile->flops_efficiency,
+  };
+  KC_ASSERT((unsigned)term < KC_REPLAY_TERMS);
+  return of[term];
+}
+
+/* ---- one run ---- */
+
+struct answers {
+  struct kc_log_request *row;
+  size_t count;
+};
+
+static enum kc_err note_outcome(void *context, const struct kc_outcome *outcome,
+                                const struct kc_request *request, struct kc_diag *diag)
+{
+  struct answers *answers = context;
+  (void)diag;
+  KC_ASSERT(outcome->request < answers->count);
+  KC_ASSERT(outcome->end_ps >= outcome->arrival_ps);
+  struct kc_log_request *row = &answers->row[outcome->request];
+  const bool token = outcome->first_token_ps != KC_PS_NEVER;
+  const double life = (double)(outcome->end_ps - outcome->arrival_ps) / 1e12;
+  *row = (struct kc_log_request){
+      .arrival_s = (double)outcome->arrival_ps / 1e12,
+      .ttft_s = token ? (double)(outcome->first_token_ps - outcome->arrival_ps) / 1e12 : 0,
+      .e2e_s = life,
+      .queue_s = life - (double)outcome->resident_ps / 1e12,
+      .input_tokens = request->input_tokens,
+      .output_tokens = outcome->output_tokens,
+      .ok = token && outcome->status == KC_STATUS_COMPLETED};
+  return KC_OK;
+}
+
+enum kc_err kc_replay_predict(const struct kc_scenario *scenario, struct kc_log_request *out,
+                              size_t count, struct kc_diag *diag)
+{
+  struct kc_run *run = calloc(1, sizeof *run);
+  struct answers answers = {out, count};
+  if (run == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the run");
+  memset(out, 0, count * sizeof *out);
+  enum kc_err err = kc_run_prepare(run, scenario, diag);
+  if (err == KC_OK && run->request_count != count) {
+    err = kc_fail(diag, KC_ERR_INPUT, "the workload has %u requests and the log %zu: the "
+                  "scenario's trace must be the log itself", run->request_count, count);
+  }
+  if (err == KC_OK) {
+    run->replay.recorder = (struct kc_recorder){&answers, note_outcome};
+    err = kc_run_execute(run, diag);
+  }
+  kc_run_deinit(run);
+  free(run);
+  return err;
+}
+
+/* ---- objective ---- */
+
+static double capped(double predicted, double measured, double cap)
+{
+  const double error = fabs(predicted / measured - 1);
+  return error < cap ? error : cap;
+}
+
+/* Does the fit look at this request? */
+static bool counts(const struct kc_replay_fit *fit, size_t i)
+{
+  const struct kc_log_request *row = &fit->log->row[i];
+  return i < fit->first && row->ok && row->ttft_s > 0 && row->output_tokens > 1 &&
+         row->e2e_s > row->ttft_s && fit->predicted[i].ok;
+}
+
+static double distance(const struct kc_replay_fit *fit)
+{
+  double sum = 0;
+  uint32_t rows = 0;
+  for (size_t i = 0; i < fit->log->count && i < fit->first; i++) {
+    if (!counts(fit, i)) continue;
+    const struct kc_log_request *m = &fit->log->row[i], *p = &fit->predicted[i];
+    sum += capped(p->e2e_s - p->ttft_s, m->e2e_s - m->ttft_s, CAP);
+    sum += capped(p->e2e_s, m->e2e_s, CAP);
+    sum += TTFT_WEIGHT * capped(p->ttft_s, m->ttft_s, TTFT_CAP);
+    rows++;
+  }
+  return rows == 0 ? FAR : sum / rows;
+}
+
+static double clamp(enum kc_replay_term term, double value)
+{
+  if (value < terms[term].least) return terms[term].least;
+  return value > terms[term].most ? terms[term].most : value;
+}
+
+struct search {
+  struct kc_replay_fit *fit;
+  struct kc_diag *diag;
+  enum kc_err err;
+};
+
+static enum kc_err run_with(struct kc_replay_fit *fit, const double *value, struct kc_diag *diag)
+{
+  struct kc_gpu_profile *profile = &fit->scenario->pool[0].profile;
+  for (uint32_t k = 0; k < fit->free_count; k++) {
+    *kc_replay_term_of(profile, fit->free[k]) = clamp(fit->free[k], value[k]);
+  }
+  fit->runs++;
+  return kc_replay_predict(fit->scenario, fit->predicted, fit->log->count, diag);
+}
+
+/* The simplex walks in units of each term's step; beyond a bound the distance grows. */
+static double objective(const gsl_vector *x, void *context)
+{
+  struct search *s = context;
+  struct kc_replay_fit *fit = s->fit;
+  double value[KC_REPLAY_FREE_MAX], beyond = 0;
+  if (s->err != KC_OK) return FAR;
+  for (uint32_t k = 0; k < fit->free_count; k++) {
+    const enum kc_replay_term t = fit->free[k];
+    value[k] = terms[t].start + terms[t].step * gsl_vector_get(x, k);
+    beyond += fabs(value[k] - clamp(t, value[k])) / terms[t].step;
+  }
+  s->err = run_with(fit, value, s->diag);
+  return s->err == KC_OK ? distance(fit) + 0.1 * beyond : FAR;
+}
+
+static enum kc_err walk(struct kc_replay_fit *fit, struct kc_diag *diag)
+{
+  struct search search = {fit, diag, KC_OK};
+  gsl_multimin_function f = {objective, fit->free_count, &search};
+  gsl_vector *x = gsl_vector_calloc(fit->free_count), *step = gsl_vector_alloc(fit->free_count);
+  gsl_multimin_fminimizer *m =
+      gsl_multimin_fminimizer_alloc(gsl_multimin_fminimizer_nmsimplex2, fit->free_count);
+  gsl_vector_set_all(step, 1);
+  gsl_multimin_fminimizer_set(m, &f, x, step);
+  for (int i = 0; i < SIMPLEX_ROUNDS && search.err == KC_OK; i++) {
+    if (gsl_multimin_fminimizer_iterate(m) != 0) break;
+    if (gsl_multimin_test_size(gsl_multimin_fminimizer_size(m), 1e-3) == 0) break;
+  }
+  for (uint32_t k = 0; k < fit->free_count; k++) {
+    const enum kc_replay_term t = fit->free[k];
+    const double value = terms[t].start + terms[t].step * gsl_vector_get(m->x, k);
+    fit->best[k] = clamp(t, value);
+    fit->at_bound[k] = fit->best[k] <= terms[t].least || fit->best[k] >= terms[t].most;
+  }
+  gsl_multimin_fminimizer_free(m);
+  gsl_vector_free(x);
+  gsl_vector_free(step);
+  return search.err;
+}
+
+/* ---- what the fit is worth ---- */
+
+/* error ~ error_0 + sum_k slope_k * change_k, two answers a request; changes in steps of a term. */
+struct slopes {
+  uint32_t rows, unknowns;
+  double *error;  /* [rows * ANSWERS] */
+  double *slope;  /* [rows * ANSWERS][unknowns] */
+};
+
+static void errors_of(const struct kc_replay_fit *fit, double *out)
+{
+  size_t n = 0;
+  for (size_t i = 0; i < fit->log->count && i < fit->first; i++) {
+    if (!counts(fit, i)) continue;
+    const struct kc_log_request *m = &fit->log->row[i], *p = &fit->predicted[i];
+    out[n++] = (p->e2e_s - p->ttft_s) / (m->e2e_s - m->ttft_s) - 1;
+    out[n++] = p->e2e_s / m->e2e_s - 1;
+  }
+  KC_ASSERT(n == (size_t)fit->rows * ANSWERS);
+}
+
+static enum kc_err take_slopes(struct kc_replay_fit *fit, struct slopes *s, struct kc_diag *diag)
+{
+  const size_t n = (size_t)s->rows * ANSWERS;
+  double *moved = malloc(n * sizeof *moved), value[KC_REPLAY_FREE_MAX];
+  if (moved == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the fit");
+  enum kc_err err = KC_OK;
+  errors_of(fit, s->error);
+  for (uint32_t k = 0; k < s->unknowns && err == KC_OK; k++) {
+    const enum kc_replay_term t = fit->free[k];
+    memcpy(value, fit->best, sizeof value);
+    double change = 0.5 * terms[t].step;
+    if (value[k] + change > terms[t].most) change = -change;
+    value[k] += change;
+    err = run_with(fit, value, diag);
+    if (err != KC_OK) break;
+    errors_of(fit, moved);
+    for (size_t i = 0; i < n; i++) {
+      s->slope[i * s->unknowns + k] = (moved[i] - s->error[i]) / (change / terms[t].step);
+    }
+  }
+  free(moved);
+  return err;
+}
+
+/* Changes that make the weighted squares least; a slight pull to none keeps it solvable where two
+ * terms do the same. */
+static void solve(const struct slopes *s, const double *weight, double *change)
+{
+  const uint32_t m = s->unknowns;
+  gsl_matrix *a = gsl_matrix_calloc(m, m);
+  gsl_vector *b = gsl_vector_calloc(m), *x = gsl_vector_calloc(m);
+  for (uint32_t r = 0; r < s->rows; r++) {
+    for (uint32_t i = r * ANSWERS; i < (r + 1) * ANSWERS; i++) {
+      const double *slope = &s->slope[(size_t)i * m];
+      for (uint32_t k = 0; k < m; k++) {
+        *gsl_vector_ptr(b, k) -= weight[r] * slope[k] * s->error[i];
+        for (uint32_t l = 0; l < m; l++) {
+          *gsl_matrix_ptr(a, k, l) += weight[r] * slope[k] * slope[l];
+        }
+      }
+    }
+  }
+  for (uint32_t k = 0; k < m; k++) *gsl_matrix_ptr(a, k, k) += 1e-6;
+  gsl_linalg_HH_solve(a, b, x);
+  for (uint32_t k = 0; k < m; k++) change[k] = gsl_vector_get(x, k);
+  gsl_matrix_free(a);
+  gsl_vector_free(b);
+  gsl_vector_free(x);
+}
+
+static int ascending(const void *a, const void *b)
+{
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static double middle(double *values, size_t count, double *largest)
+{
+  KC_ASSERT(count > 0);
+  qsort(values, count, sizeof values[0], ascending);
+  *largest = values[count - 1];
+  return values[count / 2];
+}
+
+/* Each request predicted by the terms that the others give. */
+static void leave_out(struct kc_replay_fit *fit, const struct slopes *s, double *weight,
+                      double *scratch)
+{
+  double all[KC_REPLAY_FREE_MAX], change[KC_REPLAY_FREE_MAX];
+  size_t n = 0;
+  for (uint32_t r = 0; r < s->rows; r++) weight[r] = 1;
+  solve(s, weight, all);
+  for (uint32_t r = 0; r < s->rows; r++) {
+    weight[r] = 0;
+    solve(s, weight, change);
+    weight[r] = 1;
+    for (uint32_t i = r * ANSWERS; i < (r + 1) * ANSWERS; i++) {
+      double error = s->error[i];
+      for (uint32_t k = 0; k < s->unknowns; k++) {
+        error += s->slope[(size_t)i * s->unknowns + k] * (change[k] - all[k]);
+      }
+      scratch[n++] = 100 * fabs(error);
+    }
+  }
+  fit->left_out_median_percent = middle(scratch, n, &fit->left_out_largest_percent);
+  for (n = 0; n < (size_t)s->rows * ANSWERS; n++) scratch[n] = 100 * fabs(s->error[n]);
+  fit->residual_median_percent = middle(scratch, n, &fit->residual_largest_percent);
+}
+
+/* Requests drawn with replacement, from a fixed seed. */
+static void bootstrap(struct kc_replay_fit *fit, const struct slopes *s, double *weight)
+{
+  double value[KC_REPLAY_FREE_MAX][BOOTSTRAP], all[KC_REPLAY_FREE_MAX], change[KC_REPLAY_FREE_MAX];
+  struct kc_random random;
+  kc_random_init(&random, 1, "bootstrap", 0);
+  for (uint32_t r = 0; r < s->rows; r++) weight[r] = 1;
+  solve(s, weight, all);
+  for (int b = 0; b < BOOTSTRAP; b++) {
+    for (uint32_t r = 0; r < s->rows; r++) weight[r] = 0;
+    for (uint32_t r = 0; r < s->rows; r++) weight[kc_random_below(&random, s->rows)] += 1;
+    solve(s, weight, change);
+    for (uint32_t k = 0; k < s->unknowns; k++) {
+      const enum kc_replay_term t = fit->free[k];
+      value[k][b] = clamp(t, fit->best[k] + (change[k] - all[k]) * terms[t].step);
+    }
+  }
+  for (uint32_t k = 0; k < s->unknowns; k++) {
+    qsort(value[k], BOOTSTRAP, sizeof(double), ascending);
+    fit->low[k] = value[k][BOOTSTRAP / 20];
+    fit->high[k] = value[k][BOOTSTRAP - 1 - BOOTSTRAP / 20];
+  }
+  fit->has_interval = true;
+}
+
+/* The direction in which the answers change least: last singular vector of the slopes, scaled so
+ * that the largest change of a term is a tenth of its value. */
+static void find_flat(struct kc_replay_fit *fit, const struct slopes *s)
+{
+  const size_t n = (size_t)s->rows * ANSWERS;
+  const uint32_t m = s->unknowns;
+  if (n < m) return;
+  gsl_matrix *a = gsl_matrix_alloc(n, m), *v = gsl_matrix_alloc(m, m);
+  gsl_vector *sigma = gsl_vector_alloc(m);
+  for (size_t i = 0; i < n; i++) {
+    for (uint32_t k = 0; k < m; k++) {
+      const double one_percent = 0.01 * fit->best[k] / terms[fit->free[k]].step;
+      gsl_matrix_set(a, i, k, s->slope[i * m + k] * one_percent);
+    }
+  }
+  gsl_linalg_SV_decomp_jacobi(a, v, sigma);
+  double largest = 0;
+  for (uint32_t k = 0; k < m; k++) {
+    fit->flat[k] = gsl_matrix_get(v, k, m - 1);
+    if (fabs(fit->flat[k]) > largest) largest = fabs(fit->flat[k]);
+  }
+  for (uint32_t k = 0; k < m; k++) fit->flat[k] *= 10 / largest;
+  fit->flat_effect_percent =
+      100 * gsl_vector_get(sigma, m - 1) * 10 / largest / sqrt((double)n);
+  gsl_matrix_free(a);
+  gsl_matrix_free(v);
+  gsl_vector_free(sigma);
+}
+
+static enum kc_err weigh(struct kc_replay_fit *fit, struct kc_diag *diag)
+{
+  struct slopes s = {.rows = fit->rows, .unknowns = fit->free_count};
+  const size_t n = (size_t)s.rows * ANSWERS;
+  double *memory = calloc(n * (2 + s.unknowns) + s.rows, sizeof *memory);
+  if (memory == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the fit");
+  s.error = memory;
+  s.slope = memory + n;
+  double *scratch = s.slope + n * s.unknowns, *weight = scratch + n;
+  const enum kc_err err = take_slopes(fit, &s, diag);
+  if (err == KC_OK) {
+    leave_out(fit, &s, weight, scratch);
+    if (s.rows > s.unknowns) bootstrap(fit, &s, weight);
+    find_flat(fit, &s);
+  }
+  free(memory);
+  return err;
+}
+
+/* ---- the whole ---- */
+
+static enum kc_err check_same(const struct kc_replay_fit *fit, struct kc_diag *diag)
+{
+  for (size_t i = 0; i < fit->log->count; i++) {
+    const struct kc_log_request *m = &fit->log->row[i], *p = &fit->predicted[i];
+    if (!m->ok || !p->ok || (m->input_tokens == p->input_tokens &&
+                             m->output_tokens == p->output_tokens)) continue;
+    return kc_fail(diag, KC_ERR_INPUT, "request %zu has %u + %u tokens in the log and %u + %u in "
+                   "the run: the scenario's trace must be the log itself, with max_tokens: trace",
+                   i, m->input_tokens, m->output_tokens, p->input_tokens, p->output_tokens);
+  }
+  return KC_OK;
+}
+
+static enum kc_err fit_terms(struct kc_replay_fit *fit, struct kc_diag *diag)
+{
+  double start[KC_REPLAY_FREE_MAX];
+  for (uint32_t k = 0; k < fit->free_count; k++) start[k] = terms[fit->free[k]].start;
+  KC_TRY(run_with(fit, start, diag));
+  KC_TRY(check_same(fit, diag));
+  for (size_t i = 0; i < fit->log->count; i++) fit->rows += counts(fit, i);
+  if (fit->rows <= fit->free_count) {
+    return kc_fail(diag, KC_ERR_INPUT, "%u usable requests among the first %u for %u terms: fit "
+                   "fewer terms, or look at more requests (--fit-first)", fit->rows, fit->first,
+                   fit->free_count);
+  }
+  KC_TRY(walk(fit, diag));
+  KC_TRY(run_with(fit, fit->best, diag));
+  KC_TRY(weigh(fit, diag));
+  return run_with(fit, fit->best, diag);
+}
+
+enum kc_err kc_replay_fit_run(struct kc_replay_fit *fit, struct kc_diag *diag)
+{
+  KC_ASSERT(fit->free_count > 0 && fit->free_count <= KC_REPLAY_FREE_MAX);
+  KC_ASSERT(fit->log->count > 0);
+  fit->predicted = calloc(fit->log->count, sizeof *fit->predicted);
+  if (fit->predicted == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the answers");
+  return fit_terms(fit, diag);
+}
+
+void kc_replay_fit_free(struct kc_replay_fit *fit)
+{
+  KC_ASSERT(fit != NULL);
+  free(fit->predicted);
+  fit->predicted = NULL;
+}

@@ -1,0 +1,61 @@
+/* What a server was measured to do with a load, request by request, whoever wrote the file.
+ *
+ *   benchlog      one JSON object a line, stage times on the server's clock (LLMServingSim's bench)
+ *   bench-result  `vllm bench serve --save-detailed`, `sglang.bench_serving --output-details`
+ *   aiperf        profile_export.jsonl: one JSON object a request, figures with their units
+ *
+ * The same file read as a trace (traces/) gives the load; this gives the answers. Row i of one is
+ * row i of the other: both are in order of arrival, ties in the order of the file.
+ */
+#ifndef KC_SIM_CALIBRATE_SERVING_LOG_H
+#define KC_SIM_CALIBRATE_SERVING_LOG_H
+
+#include "engine/base/diag.h"
+
+struct kc_log_request {
+  double arrival_s;   /* from the first one's; 0 when the file has none */
+  double ttft_s, e2e_s; /* from arrival */
+  double queue_s;     /* arrival to the first step that has it; < 0 = the file does not say */
+  uint32_t input_tokens, output_tokens;
+  bool ok;            /* ended well and has both times */
+};
+
+struct kc_log_sample {
+  double time_s, running, waiting; /* from the start of the measurement */
+};
+
+enum { KC_LOG_ROWS_MAX = 10000000, KC_LOG_BYTES_MAX = 1 << 30 };
+
+struct kc_serving_log {
+  char path[KC_DIAG_PATH_BYTES];
+  const char *format;            /* "benchlog", "bench-result", "aiperf" */
+  bool has_arrivals;
+  struct kc_log_request *row;    /* heap */
+  size_t count, room;
+  double *gap_s;                 /* heap: every gap between tokens that the file lists */
+  size_t gap_count, gap_room;
+  struct kc_log_sample *sample;  /* heap: timeseries.csv beside the file, if there is one */
+  size_t sample_count;
+};
+
+/* KC_ERR_FILE; KC_ERR_INPUT with the line: no known format, a key that is missing, a time before
+ * the one it must follow. `*log` may be freed after an error. */
+enum kc_err kc_serving_log_read(struct kc_serving_log *log, const char *path,
+                                struct kc_diag *diag);
+void kc_serving_log_free(struct kc_serving_log *log);
+
+/* ---- statistics ---- */
+
+enum kc_log_metric { KC_LOG_TTFT, KC_LOG_TPOT, KC_LOG_ITL, KC_LOG_E2E, KC_LOG_METRICS };
+const char *kc_log_metric_name(enum kc_log_metric metric); /* "TTFT" */
+
+/* Seconds; TPOT needs two outputs. False when the request has no such figure (ITL never has). */
+bool kc_log_value(const struct kc_log_request *request, enum kc_log_metric metric, double *out);
+
+enum { KC_LOG_FIGURES = 5 }; /* mean, p50, p90, p95, p99 */
+extern const char *const kc_log_figure_names[KC_LOG_FIGURES];
+
+/* Of `count` >= 1 values, which it sorts. Nearest rank, or linear between ranks. */
+void kc_log_figures(double *values, size_t count, bool linear, double out[KC_LOG_FIGURES]);
+
+#endif

@@ -1,0 +1,252 @@
+/* kvcap calibrate serving SCENARIO --log FILE: terms from requests that a server answered.
+ *
+ *   scenario, whose trace is the log --sim/calibrate/replay_fit--> terms, what they are worth, and
+ * the
+ *   whole log predicted beside what was measured; an entry for the profiles of a GPU file
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/calibrate/replay_fit.h"
+#include "sim/cli/cli.h"
+#include "sim/cli/cmd_calibrate.h"
+#include "sim/cli/compare_print.h"
+
+enum { LOG_SCHEMA = 1, LOG_LINES = 70 };
+
+struct log_arguments {
+  char log[KC_DIAG_PATH_BYTES], fit[64], name[KC_PROFILE_NAME_BYTES], source[160];
+  bool has_log, linear, profile, seconds, json;
+  uint32_t fit_first;
+};
+
+#define FIELD(field) .offset = offsetof(struct log_arguments, field)
+#define TEXT(field) FIELD(field), .size = sizeof(((struct log_arguments *)NULL)->field)
+
+static const struct kc_option options[] = {
+  {.key = "log", .type = KC_OPTION_TEXT, TEXT(log),
+   .set_offset = offsetof(struct log_arguments, has_log), .values = "FILE",
+   .help = "measured requests; the scenario's trace becomes this file"},
+  {.key = "fit-first", .type = KC_OPTION_U32, FIELD(fit_first), .min = 1,
+   .max = KC_REPLAY_FIRST_MAX, .fallback = "30", .unit = "requests",
+   .help = "answers that the fit may look at"},
+  {.key = "fit", .type = KC_OPTION_TEXT, TEXT(fit), .fallback = "auto", .values = "TERM,...",
+   .help = "what is fitted, at most five of host, prompt, spread, link, link-latency (layered "
+           "kernels), weights, kv, flops (plain profiles); auto: host and prompt, and with tensor "
+           "parallelism link and link-latency"},
+  {.key = "linear", .type = KC_OPTION_FLAG, FIELD(linear),
+   .help = "percentiles between ranks, as numpy makes them; else nearest rank"},
+  {.key = "seconds", .type = KC_OPTION_FLAG, FIELD(seconds),
+   .help = "running and waiting requests, second by second"},
+  {.key = "name", .type = KC_OPTION_TEXT, TEXT(name), .fallback = "fitted", .values = "NAME",
+   .help = "name of the profile"},
+  {.key = "source", .type = KC_OPTION_TEXT, TEXT(source), .values = "TEXT",
+   .fallback = "kvcap calibrate serving --log",
+   .help = "where the log comes from, for the profile"},
+  {.key = "profile", .type = KC_OPTION_FLAG, FIELD(profile),
+   .help = "print only the profile, as an entry for the profiles of a GPU file"},
+  {.key = "json", .type = KC_OPTION_FLAG, FIELD(json), .help = "print one JSON document"},
+};
+
+static const struct kc_cli_usage usage = {
+  .name = "calibrate serving",
+  .synopsis = "SCENARIO --log FILE [options]",
+  .about = "Fits a few terms of the scenario's profile to the first requests of a measured log by\n"
+           "simulating them, and predicts the whole log with the result. Changes no file.",
+  .options = options,
+  .option_count = sizeof options / sizeof options[0],
+  .positional_min = 1,
+  .positional_max = 1,
+  .epilogue = "examples:\n"
+              "  kvcap calibrate serving mine.yaml --log requests.jsonl --fit-first 30\n"
+              "  kvcap calibrate serving mine.yaml --log result.json --fit host --profile",
+};
+
+/* ---- arguments ---- */
+
+static enum kc_err read_terms(struct kc_replay_fit *fit, const char *text, struct kc_diag *diag)
+{
+  const bool parallel = fit->scenario->pool[0].memory.tensor > 1;
+  if (strcmp(text, "auto") == 0) text = parallel ? "host,prompt,link,link-latency" : "host,prompt";
+  while (*text != '\0') {
+    const size_t length = strcspn(text, ",");
+    enum kc_replay_term term = KC_REPLAY_HOST;
+    bool known = kc_replay_term_parse(text, length, &term);
+    for (uint32_t k = 0; k < fit->free_count; k++) known = known && fit->free[k] != term;
+    if (!known || fit->free_count == KC_REPLAY_FREE_MAX) {
+      return kc_fail(diag, KC_ERR_USAGE, "--fit: \"%.*s\" is not one of host, prompt, spread, "
+                     "link, link-latency, weights, kv, flops, each at most once and at most %d",
+                     (int)length, text, KC_REPLAY_FREE_MAX);
+    }
+    fit->free[fit->free_count++] = term;
+    text += length + (text[length] == ',');
+  }
+  return KC_OK;
+}
+
+/* ---- output ---- */
+
+static void put_value(FILE *out, enum kc_replay_term term, double value)
+{
+  fprintf(out, kc_replay_term_is_time(term) ? "%.1f us" : "%.4f", value);
+}
+
+static void print_terms(const struct kc_replay_fit *fit)
+{
+  printf("fitted to the first %u of %zu requests in %u runs\n\n", fit->rows, fit->log->count,
+         fit->runs);
+  for (uint32_t k = 0; k < fit->free_count; k++) {
+    printf("  %-13s ", kc_replay_term_name(fit->free[k]));
+    put_value(stdout, fit->free[k], fit->best[k]);
+    if (fit->has_interval) {
+      printf("   90 %% of the bootstrap: ");
+      put_value(stdout, fit->free[k], fit->low[k]);
+      printf(" to ");
+      put_value(stdout, fit->free[k], fit->high[k]);
+    }
+    printf("%s\n", fit->at_bound[k] ? "   at its bound" : "");
+  }
+  printf("\n  those requests, decode time and E2E: off by %.2f %% in the median, %.2f %% at most;\n"
+         "  each left out of the fit: %.2f %% and %.2f %%\n", fit->residual_median_percent,
+         fit->residual_largest_percent, fit->left_out_median_percent,
+         fit->left_out_largest_percent);
+  if (fit->free_count < 2) return;
+  printf("  hardest to tell apart:");
+  for (uint32_t k = 0; k < fit->free_count; k++) {
+    printf("%s %s %+.1f %%", k == 0 ? "" : ",", kc_replay_term_name(fit->free[k]), fit->flat[k]);
+  }
+  printf(" together move them by %.3f %%\n", fit->flat_effect_percent);
+}
+
+static void put_profile(FILE *out, const struct kc_replay_fit *fit, const struct log_arguments *a)
+{
+  const struct kc_gpu_profile *p = &fit->scenario->pool[0].profile;
+  fprintf(out, "  - name: %s\n    calibrated: true\n", a->name);
+  fprintf(out, "    host_step_us: %.1f\n    host_measured: true\n    prompt_step_us: %.1f\n",
+          p->host_step_us, p->prompt_step_us);
+  if (p->spread_share > 0) fprintf(out, "    spread_share: %.4f\n", p->spread_share);
+  if (p->link_efficiency > 0) {
+    fprintf(out, "    link_efficiency: %.4f\n    link_latency_us: %.2f\n", p->link_efficiency,
+            p->link_latency_us);
+  }
+  fprintf(out, "    op_latency_us: %g\n    bandwidth_efficiency: %.4f\n    kv_efficiency: %.4f\n"
+          "    flops_efficiency: %.4f\n", p->op_latency_us, p->bandwidth_efficiency,
+          p->kv_efficiency, p->flops_efficiency);
+  fprintf(out, "    rows: %u\n    residual_percent: %.2f\n", fit->rows,
+          fit->residual_largest_percent);
+  fprintf(out, "    fitted_model: %s\n    fitted_tensor: %u\n", fit->scenario->model.name,
+          fit->scenario->pool[0].memory.tensor);
+  if (p->kernels[0] != '\0') fprintf(out, "    kernels: %s\n", p->kernels);
+  fprintf(out, "    source: \"%s\"\n", a->source);
+}
+
+/* Heap text; NULL when memory ran out. */
+static char *profile_text(const struct kc_replay_fit *fit, const struct log_arguments *a)
+{
+  char *text = NULL;
+  size_t bytes = 0;
+  FILE *out = open_memstream(&text, &bytes);
+  if (out == NULL) return NULL;
+  put_profile(out, fit, a);
+  return fclose(out) == 0 ? text : NULL;
+}
+
+static json_t *terms_json(const struct kc_replay_fit *fit)
+{
+  json_t *root = json_object();
+  for (uint32_t k = 0; k < fit->free_count; k++) {
+    json_object_set_new(root, kc_replay_term_name(fit->free[k]), json_pack(
+        "{s:f, s:b, s:o, s:o, s:f}", "value", fit->best[k], "at_bound", (int)fit->at_bound[k],
+        "low", fit->has_interval ? json_real(fit->low[k]) : json_null(), "high",
+        fit->has_interval ? json_real(fit->high[k]) : json_null(), "flat_percent", fit->flat[k]));
+  }
+  return root;
+}
+
+static int print_json(const struct kc_replay_fit *fit, const struct kc_comparison *c,
+                      const struct kc_serving_log *predicted, const char *profile)
+{
+  json_t *root = json_pack(
+      "{s:i, s:i, s:i, s:o, s:f, s:f, s:f, s:f, s:f}", "schema", LOG_SCHEMA, "fitted_requests",
+      (int)fit->rows, "runs", (int)fit->runs, "terms", terms_json(fit), "residual_median_percent",
+      fit->residual_median_percent, "residual_largest_percent", fit->residual_largest_percent,
+      "left_out_median_percent", fit->left_out_median_percent, "left_out_largest_percent",
+      fit->left_out_largest_percent, "flat_effect_percent", fit->flat_effect_percent);
+  json_object_set_new(root, "whole_log", kc_compare_json(c, fit->log, predicted));
+  json_object_set_new(root, "profile", kc_cli_json_string(profile));
+  const int status = kc_cli_print_json(root);
+  json_decref(root);
+  return status;
+}
+
+static int report(const struct kc_replay_fit *fit, const struct log_arguments *a)
+{
+  struct kc_diag diag;
+  struct kc_comparison c;
+  struct kc_serving_log predicted = {.path = "predicted", .format = "run",
+                                     .row = fit->predicted, .count = fit->log->count};
+  if (kc_compare(&c, fit->log, &predicted, a->linear, &diag) != KC_OK) return kc_cli_fail(&diag);
+  char *profile = profile_text(fit, a);
+  int status = 0;
+  if (profile == NULL) {
+    kc_fail(&diag, KC_ERR_MEMORY, "no memory for the profile");
+    return kc_cli_fail(&diag);
+  }
+  if (a->json) {
+    status = print_json(fit, &c, &predicted, profile);
+  } else if (a->profile) {
+    fputs(profile, stdout);
+  } else {
+    print_terms(fit);
+    printf("\nthe whole log, predicted (%s percentiles)\n\n",
+           a->linear ? "linear" : "nearest-rank");
+    kc_compare_print_figures(&c, "measured", "predicted");
+    kc_compare_print_stages(&c);
+    if (a->seconds) kc_compare_print_seconds(fit->log, &predicted, LOG_LINES);
+    printf("\nprofile\n%s", profile);
+  }
+  free(profile);
+  return status;
+}
+
+/* ---- the command ---- */
+
+/* The scenario with the log as its trace. */
+static enum kc_err load(struct kc_scenario *scenario, const char *path, const char *log,
+                        struct kc_diag_list *problems)
+{
+  char trace[KC_DIAG_PATH_BYTES + 32];
+  const char *const sets[] = {trace};
+  snprintf(trace, sizeof trace, "workload.trace=%s", log);
+  return kc_scenario_load(scenario, path, sets, 1, problems);
+}
+
+int kc_cmd_calibrate_log(int argc, char **argv)
+{
+  struct log_arguments a;
+  const char *path[1];
+  struct kc_diag diag;
+  struct kc_diag_list problems;
+  struct kc_serving_log log = {0};
+  int status = kc_cli_arguments(&usage, &a, argc, argv, path, NULL);
+  if (status >= 0) return status;
+  struct kc_scenario *scenario = calloc(1, sizeof *scenario);
+  if (scenario == NULL) {
+    kc_fail(&diag, KC_ERR_MEMORY, "no memory for the scenario");
+    return kc_cli_fail(&diag);
+  }
+  enum kc_err err = kc_serving_log_read(&log, a.log, &diag);
+  struct kc_replay_fit fit = {.scenario = scenario, .log = &log, .first = a.fit_first};
+  if (err == KC_OK && load(scenario, path[0], a.log, &problems) != KC_OK) {
+    status = kc_cli_fail_list(&problems);
+  } else {
+    if (err == KC_OK) err = read_terms(&fit, a.fit, &diag);
+    if (err == KC_OK) err = kc_replay_fit_run(&fit, &diag);
+    status = err == KC_OK ? report(&fit, &a) : kc_cli_fail(&diag);
+  }
+  kc_replay_fit_free(&fit);
+  kc_serving_log_free(&log);
+  free(scenario);
+  return status;
+}

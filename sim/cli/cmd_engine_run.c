@@ -1,0 +1,368 @@
+/* kvcap engine run: a scenario's requests, computed.
+ *
+ *   scenario --prepare--> run --tap--------------> decisions of the simulator     (virtual clock)
+ *                         run --tap, CPU engine--> decisions of the engine, tokens
+ *
+ * In virtual time the engine takes its steps as long as the simulator says, so both must decide
+ * alike: the command runs both and compares. With the wall clock steps last as long as they do
+ * here.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/base/check.h"
+#include "sim/cli/cmd_engine.h"
+#include "sim/cli/engine_setup.h"
+#include "sim/cli/run_output.h"
+
+enum { ENGINE_SCHEMA = 1 };
+
+struct arguments {
+  char trace[KC_DIAG_PATH_BYTES];
+  bool trace_given;
+  struct kc_option_list sets;
+  int clock, device;
+  uint32_t threads;
+  char decisions[KC_DIAG_PATH_BYTES], tokens[KC_DIAG_PATH_BYTES];
+  bool decisions_given, tokens_given;
+  bool json;
+};
+
+#define FIELD(name) offsetof(struct arguments, name)
+
+static const struct kc_option options[] = {
+    {.key = "trace", .type = KC_OPTION_TEXT, .offset = FIELD(trace),
+     .size = sizeof(((struct arguments *)0)->trace), .set_offset = FIELD(trace_given),
+     .values = "FILE", .help = "Compute the requests of this trace instead of the scenario's."},
+    {.key = "set", .type = KC_OPTION_LIST, .offset = FIELD(sets), .values = "KEY=VALUE",
+     .help = "Override a scenario key, for example workload.limit=100; repeatable."},
+    {.key = "clock", .type = KC_OPTION_CHOICE, .offset = FIELD(clock), .values = "virtual|wall",
+     .fallback = "virtual",
+     .help = "Steps last as long as the simulator says, and decisions are compared with its own; "
+             "or as long as they do on this machine."},
+    {.key = "device", .type = KC_OPTION_CHOICE, .offset = FIELD(device), .values = "cpu|cuda",
+     .fallback = "cpu", .help = "What computes."},
+    {.key = "threads", .type = KC_OPTION_U32, .offset = FIELD(threads), .min = 0,
+     .max = KC_TEAM_MAX, .fallback = "0", .unit = "threads",
+     .help = "Threads that compute; 0 = one for each processor. Tokens do not depend on it."},
+    {.key = "decisions", .type = KC_OPTION_TEXT, .offset = FIELD(decisions),
+     .size = sizeof(((struct arguments *)0)->decisions), .set_offset = FIELD(decisions_given),
+     .values = "FILE", .help = "Write the engine's decision log, a line for each decision."},
+    {.key = "tokens", .type = KC_OPTION_TEXT, .offset = FIELD(tokens),
+     .size = sizeof(((struct arguments *)0)->tokens), .set_offset = FIELD(tokens_given),
+     .values = "FILE", .help = "Write the tokens, one JSON line for each request."},
+    {.key = "json", .type = KC_OPTION_FLAG, .offset = FIELD(json),
+     .help = "Print one JSON document instead of the summary."},
+};
+
+static const struct kc_cli_usage usage = {
+    .name = "engine run",
+    .synopsis = "SCENARIO [options]",
+    .about = "Runs the scenario's requests through the reference engine: its scheduler and page\n"
+             "pool, with a synthetic model of under 100,000 parameters in place of its own.\n"
+             "Exit status 1 when it decides otherwise than the simulator.",
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .positional_min = 1,
+    .positional_max = 1,
+    .epilogue = "Examples:\n"
+                "  kvcap engine run scenarios/examples/llama-3.1-8b-starved.yaml \\\n"
+                "      --set workload.limit=20\n"
+                "  kvcap engine run scenarios/examples/llama-3.1-8b-h100.yaml \\\n"
+                "      --trace traces/samples/tiny.csv --clock wall --json\n"};
+
+/* ---- interruption ---- */
+
+static volatile sig_atomic_t stop_requested;
+
+static void on_signal(int number)
+{
+  (void)number;
+  stop_requested = 1;
+}
+
+static bool stop_wanted(void *context)
+{
+  (void)context;
+  return stop_requested != 0;
+}
+
+static void catch_signals(void)
+{
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = on_signal;
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+}
+
+/* ---- one run ---- */
+
+/* Everything that the command owns. */
+struct session {
+  const struct arguments *arguments;
+  struct kc_scenario scenario;
+  struct kc_diag_list problems;
+  struct kc_engine_model model;
+  struct kc_run run;
+  struct kc_engine engine;
+  uint32_t threads;
+  double host_seconds;
+  char simulated[KC_SHA256_HEX_BYTES], decided[KC_SHA256_HEX_BYTES];
+  char tokens[KC_SHA256_HEX_BYTES];
+};
+
+/* What the simulator decides: the digest of its log. */
+static enum kc_err simulate(struct session *s, struct kc_diag *diag)
+{
+  enum kc_err err = kc_run_prepare(&s->run, &s->scenario, diag);
+  s->run.replay.interrupted = stop_wanted;
+  if (err == KC_OK) err = kc_engine_attach_tap(&s->engine, &s->run, diag);
+  if (err == KC_OK) err = kc_run_execute(&s->run, diag);
+  if (err == KC_OK) kc_engine_log_end(&s->engine.log, s->simulated);
+  kc_engine_free(&s->engine);
+  kc_run_deinit(&s->run);
+  return err;
+}
+
+static double now_s(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static enum kc_err fail_write(const char *path, struct kc_diag *diag)
+{
+  struct kc_diag at = {0};
+  snprintf(at.path, sizeof at.path, "%s", path);
+  *diag = at;
+  return kc_fail(diag, KC_ERR_FILE, "%.200s cannot be written", path);
+}
+
+/* The engine's run, which stays in `s` for its results. */
+static enum kc_err compute(struct session *s, struct kc_diag *diag)
+{
+  const struct arguments *a = s->arguments;
+  KC_TRY(kc_run_prepare(&s->run, &s->scenario, diag));
+  s->run.replay.interrupted = stop_wanted;
+  const uint64_t longest = s->run.replay.instance.sched.max_model_len;
+  const uint32_t positions = longest < 4194304 ? (uint32_t)longest : 4194304;
+  KC_TRY(kc_engine_model_build(&s->model, positions, s->scenario.seed, diag));
+  if (a->decisions_given) {
+    s->engine.log.file = fopen(a->decisions, "w");
+    if (s->engine.log.file == NULL) return fail_write(a->decisions, diag);
+  }
+  KC_TRY(kc_engine_attach(&s->engine, &s->run, &s->model, (enum kc_engine_clock)a->clock,
+                          s->threads, diag));
+  const double begin = now_s();
+  KC_TRY(kc_run_execute(&s->run, diag));
+  s->host_seconds = now_s() - begin;
+  kc_engine_log_end(&s->engine.log, s->decided);
+  if (a->decisions_given) {
+    FILE *file = s->engine.log.file;
+    s->engine.log.file = NULL;
+    if (fclose(file) != 0 || s->engine.log.failed) return fail_write(a->decisions, diag);
+  }
+  return KC_OK;
+}
+
+/* Digest of all tokens, by request; and the file, where one is wanted. */
+static enum kc_err write_tokens(struct session *s, struct kc_diag *diag)
+{
+  const struct arguments *a = s->arguments;
+  struct kc_sha256 sha;
+  FILE *file = a->tokens_given ? fopen(a->tokens, "w") : NULL;
+  if (a->tokens_given && file == NULL) return fail_write(a->tokens, diag);
+  kc_sha256_init(&sha);
+  for (uint32_t i = 0; i < s->run.request_count; i++) {
+    uint32_t count = 0;
+    const int32_t *token = kc_cpu_output(&s->engine.cpu, i, &count);
+    kc_sha256_update_u64(&sha, count);
+    for (uint32_t t = 0; t < count; t++) kc_sha256_update_u64(&sha, (uint64_t)token[t]);
+    if (file == NULL) continue;
+    fprintf(file, "{\"request\": %u, \"tokens\": [", i);
+    for (uint32_t t = 0; t < count; t++) fprintf(file, t == 0 ? "%d" : ", %d", token[t]);
+    fputs("]}\n", file);
+  }
+  kc_sha256_final_hex(&sha, s->tokens);
+  if (file == NULL) return KC_OK;
+  const bool failed = ferror(file) != 0;
+  return fclose(file) != 0 || failed ? fail_write(a->tokens, diag) : KC_OK;
+}
+
+/* ---- what came of it ---- */
+
+static bool is_virtual(const struct session *s)
+{
+  KC_ASSERT(s->arguments != NULL);
+  return s->arguments->clock == KC_ENGINE_VIRTUAL;
+}
+
+static bool decides_alike(const struct session *s)
+{
+  return !is_virtual(s) || strcmp(s->simulated, s->decided) == 0;
+}
+
+static void print_text(const struct session *s)
+{
+  const struct kc_summary *sum = &s->run.result.summary;
+  const struct kc_cpu *cpu = &s->engine.cpu;
+  char n[6][32];
+  printf("%s\n\n", s->scenario.name);
+  printf("model       synthetic, %s parameters; %s of KV on the CPU, %u threads\n",
+         kc_run_grouped(kc_engine_model_parameters(&s->model), n[0]),
+         s->engine.cache.layer[0].k_format == KC_KV_BF16 ? "BF16 pages" : "FP8 pages", s->threads);
+  printf("requests    %s offered, %s completed\n", kc_run_grouped(sum->requests_total, n[0]),
+         kc_run_grouped(sum->requests_by_status[KC_STATUS_COMPLETED], n[1]));
+  printf("tokens      %s produced in %s steps; %s passed through the model\n",
+         kc_run_grouped(cpu->tokens, n[0]), kc_run_grouped(cpu->steps, n[1]),
+         kc_run_grouped(cpu->rows, n[2]));
+  printf("            %s found in the prefix cache, %s computed for nobody\n",
+         kc_run_grouped(cpu->rows_cached - cpu->rows_repaired, n[0]),
+         kc_run_grouped(cpu->rows_discarded, n[1]));
+  printf("page tags   %s checks of %s entries, %s violations\n",
+         kc_run_grouped(cpu->counter[KC_COUNT_CHECKS], n[0]),
+         kc_run_grouped(cpu->counter[KC_COUNT_ENTRIES], n[1]),
+         kc_run_grouped(cpu->counter[KC_COUNT_EVENTS], n[2]));
+  printf("clock       %s; makespan %.3f s, %.1f output tokens/s\n",
+         is_virtual(s) ? "virtual" : "this machine's",
+         (double)sum->makespan_ps / (double)KC_PS_PER_S, (double)sum->output_tok_s_micro / 1e6);
+  printf("decisions   sha256 %s\n", s->decided);
+  if (is_virtual(s)) {
+    printf("            %s\n", decides_alike(s) ? "equal to the simulator's, byte for byte"
+                                                : "NOT equal to the simulator's");
+  }
+  printf("outputs     sha256 %s\n", s->tokens);
+}
+
+static json_t *count(uint64_t value)
+{
+  return json_integer((json_int_t)value);
+}
+
+static int print_json(const struct session *s)
+{
+  const struct kc_summary *sum = &s->run.result.summary;
+  const struct kc_cpu *cpu = &s->engine.cpu;
+  json_t *tokens = json_pack(
+      "{s:o, s:o, s:o, s:o, s:o, s:s}", "produced", count(cpu->tokens), "computed",
+      count(cpu->rows), "cached", count(cpu->rows_cached), "cached_but_computed",
+      count(cpu->rows_repaired), "computed_for_nobody", count(cpu->rows_discarded), "sha256",
+      s->tokens);
+  json_t *tags = json_pack("{s:o, s:o, s:o}", "checks", count(cpu->counter[KC_COUNT_CHECKS]),
+                           "entries", count(cpu->counter[KC_COUNT_ENTRIES]), "violations",
+                           count(cpu->counter[KC_COUNT_EVENTS]));
+  json_t *decisions = json_pack(
+      "{s:s, s:o, s:o, s:o}", "sha256", s->decided, "bytes", count(s->engine.log.bytes),
+      "simulator_sha256", is_virtual(s) ? json_string(s->simulated) : json_null(), "equal",
+      is_virtual(s) ? json_boolean(decides_alike(s)) : json_null());
+  json_t *host = json_pack("{s:f, s:i}", "host_seconds", s->host_seconds, "threads",
+                           (int)s->threads);
+  json_t *times = json_pack(
+      "{s:f, s:f, s:o, s:o}", "makespan_s", (double)sum->makespan_ps / (double)KC_PS_PER_S,
+      "output_tok_s", (double)sum->output_tok_s_micro / 1e6, "ttft_ms",
+      kc_run_statistic_json(&sum->ttft, is_virtual(s) ? "predicted" : "measured"), "tpot_ms",
+      kc_run_statistic_json(&sum->tpot, is_virtual(s) ? "predicted" : "measured"));
+  json_t *root = json_pack(
+      "{s:i, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", ENGINE_SCHEMA,
+      "name", kc_cli_json_string(s->scenario.name), "device", "cpu", "clock",
+      is_virtual(s) ? "virtual" : "wall", "model_parameters",
+      count(kc_engine_model_parameters(&s->model)), "requests", count(sum->requests_total),
+      "requests_completed", count(sum->requests_by_status[KC_STATUS_COMPLETED]), "steps",
+      count(cpu->steps), "tokens", tokens, "page_tags", tags, "decisions", decisions, "times",
+      times, "host", host);
+  if (root == NULL) {
+    struct kc_diag diag;
+    kc_fail(&diag, KC_ERR_MEMORY, "the host ran out of memory while the output was prepared");
+    return kc_cli_fail(&diag);
+  }
+  const int status = kc_cli_print_json(root);
+  json_decref(root);
+  return status;
+}
+
+static int report(struct session *s)
+{
+  int status = 0;
+  struct kc_diag diag = {0};
+  if (write_tokens(s, &diag) != KC_OK) return kc_cli_fail(&diag);
+  if (s->arguments->json) status = print_json(s);
+  else print_text(s);
+  if (status != 0 || decides_alike(s)) return status;
+  fflush(stdout);
+  kc_cli_note("the engine decided otherwise than the simulator: please report the scenario");
+  return 1;
+}
+
+/* ---- the command ---- */
+
+static enum kc_err load_scenario(struct session *s, const char *path)
+{
+  const struct arguments *a = s->arguments;
+  const char *sets[KC_OPTION_LIST_MAX + 2];
+  char trace[KC_DIAG_PATH_BYTES + 32];
+  size_t number = 0;
+  if (a->trace_given) {
+    snprintf(trace, sizeof trace, "workload.trace=%s", a->trace);
+    sets[number++] = "workload.closed=null";
+    sets[number++] = trace;
+  }
+  for (size_t i = 0; i < a->sets.count; i++) sets[number++] = a->sets.item[i];
+  return kc_scenario_load(&s->scenario, path, sets, number, &s->problems);
+}
+
+static int run_session(struct session *s, const char *path)
+{
+  struct kc_diag diag = {0};
+  char found[KC_DIAG_PATH_BYTES];
+  if (s->arguments->trace_given &&
+      kc_trace_find(s->arguments->trace, path, found, &diag) != KC_OK) {
+    diag.code = KC_ERR_FILE;
+    return kc_cli_fail(&diag);
+  }
+  if (load_scenario(s, path) != KC_OK) return kc_cli_fail_list(&s->problems);
+  if (s->scenario.pool[0].inject.kinds != 0) {
+    kc_fail(&diag, KC_ERR_INPUT, "the scenario injects faults, which `kvcap engine run` does not: "
+            "remove the key `faults`, or use `kvcap run`");
+    return kc_cli_fail(&diag);
+  }
+  catch_signals();
+  enum kc_err err = is_virtual(s) ? simulate(s, &diag) : KC_OK;
+  if (err == KC_OK) err = compute(s, &diag);
+  const int status = err == KC_OK ? report(s) : kc_cli_fail(&diag);
+  if (s->engine.log.file != NULL) (void)fclose(s->engine.log.file);
+  kc_engine_free(&s->engine);
+  kc_engine_model_free(&s->model);
+  kc_run_deinit(&s->run);
+  return status;
+}
+
+int kc_cmd_engine_run(int argc, char **argv)
+{
+  struct arguments a = {0};
+  struct kc_diag diag = {0};
+  const char *path[1];
+  const int usage_status = kc_cli_arguments(&usage, &a, argc, argv, path, NULL);
+  if (usage_status >= 0) return usage_status;
+  if (kc_engine_device_check((enum kc_engine_device)a.device, &diag) != KC_OK) {
+    return kc_cli_fail(&diag);
+  }
+  struct session *s = calloc(1, sizeof *s);
+  if (s == NULL) {
+    kc_fail(&diag, KC_ERR_MEMORY, "no memory for the run");
+    return kc_cli_fail(&diag);
+  }
+  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  s->arguments = &a;
+  s->threads = a.threads > 0 ? a.threads : processors > KC_TEAM_MAX ? KC_TEAM_MAX
+                                         : processors > 0           ? (uint32_t)processors
+                                                                    : 1;
+  const int status = run_session(s, path[0]);
+  free(s);
+  return status;
+}

@@ -1,0 +1,177 @@
+/* See engine_setup.h. Owns the engine's arena, KV pool and threads; the run and the model are
+ * borrowed. Texts are given by the page keys where prompts are cached, because the pages of a
+ * conversation's next turn then say what the last answer was; else the model reads its own words.
+ */
+#include "sim/cli/engine_setup.h"
+
+#include <string.h>
+
+#include "engine/base/check.h"
+
+enum { VOCABULARY = 192 };
+
+static const char model_config[] =
+    "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 128,"
+    " \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 1,"
+    " \"head_dim\": 16, \"vocab_size\": 192, \"max_position_embeddings\": 4194304,"
+    " \"rope_theta\": 10000.0, \"rms_norm_eps\": 1e-5, \"tie_word_embeddings\": false,"
+    " \"torch_dtype\": \"bfloat16\"}";
+
+/* ---- the model ---- */
+
+enum kc_err kc_engine_model_build(struct kc_engine_model *model, uint32_t positions, uint64_t seed,
+                                  struct kc_diag *diag)
+{
+  struct kc_recipe recipe;
+  struct kc_precision precision;
+  const size_t bytes = strlen(model_config);
+  KC_ASSERT(positions > 0);
+  memset(model, 0, sizeof *model);
+  model->seed = seed;
+  const struct kc_weight_source source = kc_synthetic_source(&model->seed);
+  kc_precision_default(&precision);
+  KC_TRY(kc_model_parse(&model->shapes, model_config, bytes, "the synthetic model", diag));
+  KC_TRY(kc_recipe_parse(&recipe, &model->shapes, model_config, bytes, diag));
+  return kc_weights_build(&model->weights, &recipe, &precision, positions, &source, diag);
+}
+
+uint64_t kc_engine_model_parameters(const struct kc_engine_model *model)
+{
+  KC_ASSERT(!model->weights.recipe.tied_embedding); /* a tied one says its last word again */
+  KC_ASSERT(model->weights.recipe.experts == 0);
+  const struct kc_recipe *r = &model->weights.recipe;
+  const uint64_t q = (uint64_t)r->heads * r->head_dim, kv = (uint64_t)r->kv_heads * r->head_dim;
+  const uint64_t attention = (uint64_t)r->hidden * (2 * q + 2 * kv);
+  const uint64_t layer = attention + 3ull * r->hidden * r->dense_width + 2ull * r->hidden;
+  return 2ull * r->vocabulary * r->hidden + r->layers * layer + r->hidden;
+}
+
+void kc_engine_model_free(struct kc_engine_model *model)
+{
+  kc_weights_free(&model->weights);
+  memset(model, 0, sizeof *model);
+}
+
+/* ---- the tap ---- */
+
+static void add_text(void *context, const char *text, size_t bytes)
+{
+  struct kc_engine_log *log = context;
+  KC_ASSERT(bytes > 0);
+  kc_sha256_update(&log->sha, text, bytes);
+  log->bytes += bytes;
+  if (log->file != NULL && fwrite(text, 1, bytes, log->file) != bytes) log->failed = true;
+}
+
+void kc_engine_log_end(struct kc_engine_log *log, char hex[KC_SHA256_HEX_BYTES])
+{
+  KC_ASSERT(log != NULL);
+  kc_sha256_final_hex(&log->sha, hex);
+}
+
+static struct kc_decision_pair cpu_row(const void *context, uint32_t slot, uint32_t index)
+{
+  const struct kc_page_ref ref = kc_cpu_row(context, slot)[index];
+  return (struct kc_decision_pair){ref.page, ref.tag};
+}
+
+/* Puts the tap before `inner`; its arrays come from the engine's arena. */
+static enum kc_err tap(struct kc_engine *engine, struct kc_run *run,
+                       const struct kc_executor *inner, struct kc_diag *diag)
+{
+  KC_ASSERT(inner->run != NULL);
+  engine->tap.inner = *inner;
+  engine->tap.write = add_text;
+  engine->tap.write_context = &engine->log;
+  kc_sha256_init(&engine->log.sha);
+  if (kc_decision_init(&engine->tap, run->max_running, &engine->arena) != KC_OK) {
+    return kc_fail(diag, KC_ERR_MEMORY, "the decision log needs more memory than was reserved");
+  }
+  run->replay.executor = kc_decision_executor(&engine->tap);
+  return KC_OK;
+}
+
+enum kc_err kc_engine_attach_tap(struct kc_engine *engine, struct kc_run *run,
+                                 struct kc_diag *diag)
+{
+  engine->predicted = run->replay.executor;
+  KC_ASSERT(run->max_running > 0);
+  KC_TRY(kc_arena_init(&engine->arena, kc_decision_need(run->max_running), diag));
+  return tap(engine, run, &engine->predicted, diag);
+}
+
+/* ---- the engine ---- */
+
+static uint64_t output_tokens(const struct kc_run *run)
+{
+  const struct kc_request *rows = run->sessions ? run->rows : run->requests;
+  uint64_t sum = 0;
+  if (run->scenario->workload.is_closed) {
+    return (uint64_t)run->request_count * run->scenario->workload.closed.output_tokens;
+  }
+  for (uint32_t i = 0; i < run->request_count; i++) {
+    if (rows[i].input_tokens >= run->replay.instance.sched.max_model_len) continue; /* refused */
+    sum += kc_request_output(&rows[i], run->replay.instance.sched.max_model_len);
+  }
+  return sum;
+}
+
+static struct kc_prompts texts_of(struct kc_engine *engine, const struct kc_run *run)
+{
+  const uint64_t seed = run->scenario->seed;
+  const uint32_t page = run->replay.instance.sched.page_size;
+  KC_ASSERT(page > 0);
+  engine->prompts = (struct kc_synthetic_prompts){seed, VOCABULARY};
+  engine->texts = (struct kc_content_prompts){seed, VOCABULARY, page, run->requests};
+  return run->prefix_cache ? kc_prompts_of_contents(&engine->texts)
+                           : kc_prompts_synthetic(&engine->prompts);
+}
+
+static enum kc_err make_pool(struct kc_engine *engine, const struct kc_run *run,
+                             const struct kc_engine_model *model, struct kc_diag *diag)
+{
+  const enum kc_kv_format given = run->scenario->pool[0].precision.k_format;
+  const bool fp8 = given == KC_KV_FP8_E4M3 || given == KC_KV_FP8_G128;
+  const enum kc_kv_format format = fp8 ? KC_KV_FP8_E4M3 : KC_KV_BF16;
+  const struct kc_cache_config cache = {.k_format = format,
+                                        .v_format = format,
+                                        .pages = run->pages,
+                                        .page_tokens = run->replay.instance.sched.page_size};
+  KC_ASSERT(run->pages > 0);
+  return kc_cache_init(&engine->cache, &model->weights.recipe, &cache, diag);
+}
+
+enum kc_err kc_engine_attach(struct kc_engine *engine, struct kc_run *run,
+                             const struct kc_engine_model *model, enum kc_engine_clock clock,
+                             uint32_t threads, struct kc_diag *diag)
+{
+  const struct kc_instance_config *instance = &run->replay.instance;
+  const struct kc_sched_config *sched = &instance->sched;
+  engine->predicted = run->replay.executor;
+  KC_TRY(make_pool(engine, run, model, diag));
+  KC_TRY(kc_team_create(&engine->team, threads, diag));
+  const struct kc_cpu_config cpu = {
+      .weights = &model->weights, .cache = &engine->cache, .slots = sched->max_running,
+      .row_entries = kc_cpu_row_entries(sched->max_model_len, sched->page_size, run->pages),
+      .pages = run->pages, .integrity = instance->integrity, .page_tokens = sched->page_size,
+      .requests = run->requests, .request_count = run->request_count,
+      .output_tokens = output_tokens(run), .max_model_len = sched->max_model_len,
+      .prompts = texts_of(engine, run), .end_token = -1, .team = engine->team, .threads = threads,
+      .clock = clock == KC_ENGINE_VIRTUAL ? &engine->predicted : NULL};
+  size_t need = kc_cpu_need(&cpu);
+  if (__builtin_add_overflow(need, kc_decision_need(sched->max_running), &need)) need = SIZE_MAX;
+  KC_TRY(kc_arena_init(&engine->arena, need, diag));
+  KC_TRY(kc_cpu_init(&engine->cpu, &cpu, &engine->arena, diag));
+  const struct kc_executor executor = kc_cpu_executor(&engine->cpu);
+  engine->tap.row = cpu_row;
+  engine->tap.row_context = &engine->cpu;
+  return tap(engine, run, &executor, diag);
+}
+
+void kc_engine_free(struct kc_engine *engine)
+{
+  if (engine->cache.arena.base != NULL) kc_cache_deinit(&engine->cache);
+  if (engine->team != NULL) kc_team_destroy(engine->team);
+  if (engine->arena.base != NULL) kc_arena_deinit(&engine->arena);
+  memset(engine, 0, sizeof *engine);
+}

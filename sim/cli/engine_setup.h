@@ -1,0 +1,66 @@
+/* The engine behind a scenario's run: a small synthetic model, its KV pool, the CPU executor, and a
+ * tap that takes the decision log.
+ *
+ *   kc_run (prepared) --attach--> replay.executor = tap -> CPU executor -> clock
+ *                                                            |            (predicted or wall)
+ *                                          model, KV pool, threads
+ *
+ * The scheduler, the page pool and the requests are the scenario's; only what is computed is small.
+ * So the decisions are those of the real deployment, and a laptop can compute its tokens.
+ */
+#ifndef KC_SIM_CLI_ENGINE_SETUP_H
+#define KC_SIM_CLI_ENGINE_SETUP_H
+
+#include <stdio.h>
+
+#include "engine/base/digest.h"
+#include "engine/exec/cpu_executor.h"
+#include "engine/exec/decision.h"
+#include "sim/scenario/scenario_run.h"
+
+enum kc_engine_clock { KC_ENGINE_VIRTUAL, KC_ENGINE_WALL };
+
+/* What the tap writes to. */
+struct kc_engine_log {
+  struct kc_sha256 sha;
+  FILE *file; /* NULL: only the digest is taken */
+  uint64_t bytes;
+  bool failed;
+};
+
+struct kc_engine_model {
+  struct kc_model shapes;
+  struct kc_weights weights;
+  uint64_t seed;
+};
+
+struct kc_engine {
+  struct kc_arena arena;
+  struct kc_cache cache;
+  struct kc_team *team;
+  struct kc_cpu cpu;
+  struct kc_executor predicted; /* of the run, as prepared */
+  struct kc_synthetic_prompts prompts;
+  struct kc_content_prompts texts;
+  struct kc_decision_tap tap;
+  struct kc_engine_log log;
+};
+
+/* The model's parameters: under 100,000. `positions`: tokens a sequence may have. */
+enum kc_err kc_engine_model_build(struct kc_engine_model *model, uint32_t positions, uint64_t seed,
+                                  struct kc_diag *diag);
+uint64_t kc_engine_model_parameters(const struct kc_engine_model *model);
+void kc_engine_model_free(struct kc_engine_model *model);
+
+/* A tap alone, before the predicted executor: what the simulator decides. */
+enum kc_err kc_engine_attach_tap(struct kc_engine *engine, struct kc_run *run,
+                                 struct kc_diag *diag);
+/* Everything. `engine` is zeroed by the caller but for log.file. */
+enum kc_err kc_engine_attach(struct kc_engine *engine, struct kc_run *run,
+                             const struct kc_engine_model *model, enum kc_engine_clock clock,
+                             uint32_t threads, struct kc_diag *diag);
+/* Ends the digest. */
+void kc_engine_log_end(struct kc_engine_log *log, char hex[KC_SHA256_HEX_BYTES]);
+void kc_engine_free(struct kc_engine *engine);
+
+#endif

@@ -1,0 +1,98 @@
+/* How far a run was from saturation (see scenario_run.h).
+ *
+ *   mean request --pool, max_running--> requests at once --step model--> seconds a request costs
+ *
+ * Near saturation waiting grows without bound, so a small error of the step time is a large error
+ * of a percentile: that distance is part of what a figure is worth.
+ */
+#include <string.h>
+
+#include "sim/scenario/scenario_run.h"
+
+/* Aggregates of a step of `decodes` requests of `context` tokens each and one chunk of `chunk` new
+ * tokens (0 = none). */
+static struct kc_aggregates full_step(const struct kc_sched_config *sched, uint64_t decodes,
+                                      uint64_t context, uint64_t chunk)
+{
+  struct kc_aggregates sum = {.decodes = (uint32_t)decodes, .logits = (uint32_t)decodes,
+                              .decode_context = decodes * context,
+                              .decode_context_max = context};
+  KC_ASSERT(decodes > 0 && context > 0);
+  sum.prefill_tokens = sum.prefill_context = chunk;
+  sum.prefill_pairs = chunk * (chunk + 1) / 2;
+  sum.chunks = chunk > 0;
+  sum.table_entries = decodes * (context / sched->page_size + 1);
+  for (uint32_t i = 0; i < sched->cap_count; i++) {
+    const uint64_t cap = sched->cap[i];
+    const uint64_t full = chunk < cap ? chunk : cap;
+    sum.decode_capped[i] = decodes * (context < cap ? context : cap);
+    sum.prefill_capped_context[i] = chunk;
+    sum.prefill_capped_pairs[i] = full * (full + 1) / 2 + (chunk - full) * cap;
+  }
+  return sum;
+}
+
+static double seconds(kc_ps time_ps)
+{
+  return (double)time_ps / 1e12;
+}
+
+/* Seconds of the instance that one mean request costs when as many as fit run at once. */
+static double request_seconds(const struct kc_run *run, uint64_t input, uint64_t output)
+{
+  const struct kc_sched_config *sched = &run->replay.instance.sched;
+  const uint64_t pool = (uint64_t)run->pages * sched->page_size;
+  uint64_t at_once = pool / (input + output);
+  KC_ASSERT(input > 0 && output > 0);
+  if (at_once > sched->max_running) at_once = sched->max_running;
+  if (at_once == 0) at_once = 1;
+  const uint64_t context = input + output / 2 + 1;
+  const struct kc_aggregates decode = full_step(sched, at_once, context, 0);
+  const double step = seconds(kc_cost_step(&run->cost, &decode));
+  double prompt = 0;
+  uint64_t most = sched->max_batched_tokens > at_once ? sched->max_batched_tokens - at_once : 1;
+  for (uint64_t left = sched->role == KC_ROLE_DECODE ? 0 : input; left > 0;) {
+    const uint64_t chunk = left < most ? left : most; /* the past of a later chunk is left out */
+    const struct kc_aggregates mixed = full_step(sched, at_once, context, chunk);
+    prompt += seconds(kc_cost_step(&run->cost, &mixed)) - step;
+    left -= chunk;
+  }
+  return (prompt > 0 ? prompt : 0) + step * (double)output / (double)at_once;
+}
+
+static double part_of(double value, double whole)
+{
+  KC_ASSERT(value >= 0);
+  return whole > 0 ? value / whole : 0;
+}
+
+struct kc_run_load kc_run_load_of(const struct kc_run *run)
+{
+  const struct kc_summary *s = &run->result.summary;
+  const struct kc_pool_spec *pool = &run->scenario->pool[0];
+  struct kc_run_load load = {.nearest = "rate"};
+  const uint64_t ended = s->requests_by_status[KC_STATUS_COMPLETED];
+  if (run->scenario->workload.is_closed || run->sessions || ended == 0 ||
+      run->trace.span_ps <= 0) {
+    return load;
+  }
+  const uint64_t input = s->input_tokens_completed / ended;
+  const uint64_t output = s->output_tokens_completed / ended;
+  load.known = true;
+  load.served_s = 1.0 / request_seconds(run, input > 0 ? input : 1, output > 0 ? output : 1);
+  load.rate = (double)s->requests_total / seconds(run->trace.span_ps) / load.served_s;
+  load.kv = part_of((double)s->kv_peak_pages, run->pages);
+  load.batch = part_of(s->max_running, pool->sched.max_running);
+  double most = load.rate;
+  if (load.kv > most) {
+    most = load.kv;
+    load.nearest = "kv";
+  }
+  if (load.batch > most) {
+    most = load.batch;
+    load.nearest = "batch";
+  }
+  KC_ASSERT(most >= 0);
+  load.headroom = 1 - most;
+  return load;
+}

@@ -1,0 +1,161 @@
+/* Rows of a stored run for a comparison, and the table that keeps comparisons (see
+ * store_compare.h).
+ *
+ *   comparison (id, line)    metric, figure, a_s, b_s; a and b name the two sides
+ *
+ * The table is apart from the runs: it refers to none, because a side may be a measured log, and a
+ * file without comparisons has no such table.
+ */
+#include "sim/store/store_compare.h"
+
+#include <string.h>
+
+#include "sim/store/store_internal.h"
+
+static const char doing[] = "reading a run";
+
+enum kc_err kc_store_resolve_run(struct kc_store *store, int64_t *run_id, struct kc_diag *diag)
+{
+  sqlite3_stmt *row = NULL;
+  KC_ASSERT(store != NULL && run_id != NULL);
+  KC_ASSERT(*run_id >= 0);
+  if (*run_id == 0) {
+    KC_TRY(kc_store_scalar(store, "SELECT coalesce(max(id), 0) FROM run", run_id, doing, diag));
+    if (*run_id == 0) {
+      return kc_fail_at(diag, KC_ERR_INPUT, store->path, 0, 0, "the database holds no runs; store "
+                        "one: kvcap run SCENARIO --db FILE");
+    }
+  }
+  KC_TRY(kc_store_prepare(store, "SELECT rows_kept FROM run WHERE id = ?1", &row, doing, diag));
+  sqlite3_bind_int64(row, 1, *run_id);
+  const int code = sqlite3_step(row);
+  enum kc_err err = KC_OK;
+  if (code == SQLITE_DONE) {
+    err = kc_fail_at(diag, KC_ERR_INPUT, store->path, 0, 0, "there is no run %lld; kvcap db info "
+                     "lists the runs", (long long)*run_id);
+  } else if (code != SQLITE_ROW) {
+    err = kc_store_fail(store, code, doing, diag);
+  } else if (strcmp(kc_store_text(row, 0), "all") != 0) {
+    err = kc_fail_at(diag, KC_ERR_INPUT, store->path, 0, 0, "run %lld kept not all of its "
+                     "requests; store it again with all of them", (long long)*run_id);
+  }
+  sqlite3_finalize(row);
+  return err;
+}
+
+static kc_ps ps_or_never(sqlite3_stmt *row, int column)
+{
+  return sqlite3_column_type(row, column) == SQLITE_NULL ? KC_PS_NEVER
+                                                         : sqlite3_column_int64(row, column);
+}
+
+enum kc_err kc_store_each_request(struct kc_store *store, int64_t run_id,
+                                  kc_stored_request_visitor visit, void *context,
+                                  struct kc_diag *diag)
+{
+  sqlite3_stmt *row = NULL;
+  enum kc_err err = KC_OK;
+  int code;
+  KC_ASSERT(visit != NULL);
+  KC_TRY(kc_store_prepare(store, "SELECT request, status = 'completed', arrival_ps, first_token_ps,"
+                          " end_ps, resident_ps, input_tokens, output_tokens, preemptions"
+                          " FROM request WHERE run_id = ?1 ORDER BY request", &row, doing, diag));
+  sqlite3_bind_int64(row, 1, run_id);
+  while (err == KC_OK && (code = sqlite3_step(row)) != SQLITE_DONE) {
+    if (code != SQLITE_ROW) {
+      err = kc_store_fail(store, code, doing, diag);
+      break;
+    }
+    const struct kc_stored_request r = {
+        .request = sqlite3_column_int64(row, 0), .completed = sqlite3_column_int(row, 1) != 0,
+        .arrival_ps = sqlite3_column_int64(row, 2), .first_token_ps = ps_or_never(row, 3),
+        .end_ps = sqlite3_column_int64(row, 4), .resident_ps = sqlite3_column_int64(row, 5),
+        .input_tokens = sqlite3_column_int64(row, 6),
+        .output_tokens = sqlite3_column_int64(row, 7),
+        .preemptions = sqlite3_column_int64(row, 8)};
+    err = visit(context, &r, diag);
+  }
+  sqlite3_finalize(row);
+  return err;
+}
+
+enum kc_err kc_store_each_sample(struct kc_store *store, int64_t run_id,
+                                 kc_stored_sample_visitor visit, void *context,
+                                 struct kc_diag *diag)
+{
+  sqlite3_stmt *row = NULL;
+  enum kc_err err = KC_OK;
+  int code;
+  KC_ASSERT(visit != NULL);
+  KC_TRY(kc_store_prepare(store, "SELECT time_ps, running, waiting FROM timeline"
+                          " WHERE run_id = ?1 ORDER BY number", &row, doing, diag));
+  sqlite3_bind_int64(row, 1, run_id);
+  while (err == KC_OK && (code = sqlite3_step(row)) != SQLITE_DONE) {
+    if (code != SQLITE_ROW) {
+      err = kc_store_fail(store, code, doing, diag);
+      break;
+    }
+    const struct kc_stored_sample s = {sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1),
+                                       sqlite3_column_int64(row, 2)};
+    err = visit(context, &s, diag);
+  }
+  sqlite3_finalize(row);
+  return err;
+}
+
+/* ---- keeping a comparison ---- */
+
+static const char writing[] = "storing a comparison";
+
+static enum kc_err insert_line(struct kc_store *store, sqlite3_stmt *insert, int64_t id,
+                               size_t number, const char *a, const char *b,
+                               const struct kc_stored_comparison *line, struct kc_diag *diag)
+{
+  sqlite3_reset(insert);
+  sqlite3_bind_int64(insert, 1, id);
+  sqlite3_bind_int64(insert, 2, (int64_t)number);
+  sqlite3_bind_text(insert, 3, a, -1, SQLITE_STATIC);
+  sqlite3_bind_text(insert, 4, b, -1, SQLITE_STATIC);
+  sqlite3_bind_text(insert, 5, line->metric, -1, SQLITE_STATIC);
+  sqlite3_bind_text(insert, 6, line->figure, -1, SQLITE_STATIC);
+  sqlite3_bind_double(insert, 7, line->a);
+  sqlite3_bind_double(insert, 8, line->b);
+  const int code = sqlite3_step(insert);
+  return code == SQLITE_DONE ? KC_OK : kc_store_fail(store, code, writing, diag);
+}
+
+static enum kc_err insert_lines(struct kc_store *store, const char *a, const char *b,
+                                const struct kc_stored_comparison *line, size_t count, int64_t *id,
+                                struct kc_diag *diag)
+{
+  sqlite3_stmt *insert = NULL;
+  KC_TRY(kc_store_exec(store, "CREATE TABLE IF NOT EXISTS comparison ("
+                       "id INTEGER NOT NULL, line INTEGER NOT NULL,"
+                       "a TEXT NOT NULL, b TEXT NOT NULL, metric TEXT NOT NULL,"
+                       "figure TEXT NOT NULL, a_s REAL NOT NULL, b_s REAL NOT NULL,"
+                       "PRIMARY KEY (id, line)) STRICT, WITHOUT ROWID", writing, diag));
+  KC_TRY(kc_store_scalar(store, "SELECT coalesce(max(id), 0) + 1 FROM comparison", id, writing,
+                         diag));
+  KC_TRY(kc_store_prepare(store, "INSERT INTO comparison VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                          &insert, writing, diag));
+  enum kc_err err = KC_OK;
+  for (size_t i = 0; i < count && err == KC_OK; i++) {
+    err = insert_line(store, insert, *id, i, a, b, &line[i], diag);
+  }
+  sqlite3_finalize(insert);
+  return err;
+}
+
+enum kc_err kc_store_comparison(struct kc_store *store, const char *a, const char *b,
+                                const struct kc_stored_comparison *line, size_t count,
+                                int64_t *id, struct kc_diag *diag)
+{
+  KC_ASSERT(!store->in_run);
+  KC_ASSERT(count > 0);
+  KC_TRY(kc_store_exec(store, "BEGIN IMMEDIATE", writing, diag));
+  const enum kc_err err = insert_lines(store, a, b, line, count, id, diag);
+  if (err == KC_OK) return kc_store_exec(store, "COMMIT", writing, diag);
+  struct kc_diag second;
+  (void)kc_store_exec(store, "ROLLBACK", writing, &second);
+  return err;
+}

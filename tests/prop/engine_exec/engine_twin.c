@@ -1,0 +1,145 @@
+/* See engine_twin.h. */
+#include "engine_twin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char twin_config[] =
+    "{\"model_type\": \"llama\", \"hidden_size\": 32, \"intermediate_size\": 32,"
+    " \"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"num_key_value_heads\": 1,"
+    " \"head_dim\": 16, \"vocab_size\": 64, \"max_position_embeddings\": 262144,"
+    " \"torch_dtype\": \"bfloat16\"}";
+
+static void die(const char *what, const struct kc_diag *diag)
+{
+  fprintf(stderr, "%s: %s\n", what, diag->text);
+  exit(1);
+}
+
+static void add_text(void *context, const char *text, size_t bytes)
+{
+  struct twin_log *log = context;
+  if (log->bytes + bytes > log->capacity) {
+    log->capacity = 2 * (log->bytes + bytes) + 65536;
+    log->text = realloc(log->text, log->capacity);
+    if (log->text == NULL) abort();
+  }
+  memcpy(log->text + log->bytes, text, bytes);
+  log->bytes += bytes;
+}
+
+static struct kc_decision_pair cpu_row(const void *context, uint32_t slot, uint32_t index)
+{
+  const struct kc_page_ref ref = kc_cpu_row(context, slot)[index];
+  return (struct kc_decision_pair){ref.page, ref.tag};
+}
+
+static struct kc_prompts prompts_of(struct twin_engine *e)
+{
+  const uint32_t page = e->instance->sched.page_size;
+  e->prompts = (struct kc_synthetic_prompts){e->instance->seed, 64};
+  e->texts = (struct kc_content_prompts){e->instance->seed, 64, page, e->requests};
+  if (e->text == TWIN_KEYED) return kc_prompts_of_contents(&e->texts);
+  struct kc_prompts prompts = kc_prompts_synthetic(&e->prompts);
+  prompts.whole = e->text == TWIN_OWN;
+  return prompts;
+}
+
+static void make_cpu(struct twin_engine *e, struct kc_diag *diag)
+{
+  const struct kc_instance_config *instance = e->instance;
+  const struct kc_sched_config *sched = &instance->sched;
+  const struct kc_cache_config cache = {KC_KV_BF16, KC_KV_BF16, instance->pages,
+                                        sched->page_size, 0, 0};
+  if (kc_cache_init(&e->cache, &e->model->weights.recipe, &cache, diag) != KC_OK) {
+    die("cache", diag);
+  }
+  const struct kc_cpu_config cpu = {
+      .weights = &e->model->weights, .cache = &e->cache, .slots = sched->max_running,
+      .row_entries = kc_cpu_row_entries(sched->max_model_len, sched->page_size, instance->pages),
+      .pages = instance->pages, .integrity = KC_INTEGRITY_BATCHED, .page_tokens = sched->page_size,
+      .requests = e->requests, .request_count = e->request_count,
+      .output_tokens = e->output_tokens, .max_model_len = sched->max_model_len,
+      .prompts = prompts_of(e), .end_token = -1, .team = e->model->team,
+      .threads = TWIN_THREADS, .clock = &e->predicted};
+  if (kc_arena_init(&e->arena, kc_cpu_need(&cpu) + kc_decision_need(sched->max_running), diag) !=
+          KC_OK ||
+      kc_cpu_init(&e->cpu, &cpu, &e->arena, diag) != KC_OK) {
+    die("engine", diag);
+  }
+  e->tap.inner = kc_cpu_executor(&e->cpu);
+  e->tap.row = cpu_row;
+  e->tap.row_context = &e->cpu;
+}
+
+/* Stands between instance and predicted executor: a tap, and the engine where it is real. */
+struct kc_executor twin_wrap(void *context, const struct kc_executor *executor)
+{
+  struct twin_engine *e = context;
+  struct kc_diag diag = {0};
+  const uint32_t slots = e->instance->sched.max_running;
+  e->predicted = *executor;
+  e->tap = (struct kc_decision_tap){
+      .inner = *executor, .write = add_text, .write_context = &e->log};
+  if (e->real) {
+    make_cpu(e, &diag);
+  } else if (kc_arena_init(&e->arena, kc_decision_need(slots), &diag) != KC_OK) {
+    die("tap", &diag);
+  }
+  if (kc_decision_init(&e->tap, slots, &e->arena) != KC_OK) abort();
+  return kc_decision_executor(&e->tap);
+}
+
+void twin_engine_free(struct twin_engine *engine)
+{
+  if (engine->real) kc_cache_deinit(&engine->cache);
+  kc_arena_deinit(&engine->arena);
+  free(engine->log.text);
+}
+
+void twin_model_make(struct twin_model *model)
+{
+  static struct kc_model shapes;
+  static const uint64_t seed = 3;
+  struct kc_recipe recipe;
+  struct kc_precision precision;
+  struct kc_diag diag = {0};
+  const size_t bytes = strlen(twin_config);
+  const struct kc_weight_source source = kc_synthetic_source(&seed);
+  kc_precision_default(&precision);
+  if (kc_model_parse(&shapes, twin_config, bytes, "tiny.json", &diag) != KC_OK ||
+      kc_recipe_parse(&recipe, &shapes, twin_config, bytes, &diag) != KC_OK ||
+      kc_weights_build(&model->weights, &recipe, &precision, 131072, &source, &diag) != KC_OK ||
+      kc_team_create(&model->team, TWIN_THREADS, &diag) != KC_OK) {
+    die("set-up", &diag);
+  }
+}
+
+void twin_model_free(struct twin_model *model)
+{
+  kc_team_destroy(model->team);
+  kc_weights_free(&model->weights);
+}
+
+static void show_difference(const struct twin_log *a, const struct twin_log *b)
+{
+  size_t at = 0, start = 0;
+  while (at < a->bytes && at < b->bytes && a->text[at] == b->text[at]) {
+    if (a->text[at++] == '\n') start = at;
+  }
+  printf("  simulator: %.*s\n", (int)strcspn(a->text + start, "\n"), a->text + start);
+  printf("  engine:    %.*s\n", (int)strcspn(b->text + start, "\n"), b->text + start);
+}
+
+bool twin_logs_equal(struct twin_log *simulated, struct twin_log *computed)
+{
+  add_text(simulated, "", 1);
+  add_text(computed, "", 1);
+  if (simulated->bytes == computed->bytes &&
+      memcmp(simulated->text, computed->text, simulated->bytes) == 0) {
+    return true;
+  }
+  show_difference(simulated, computed);
+  return false;
+}

@@ -1,0 +1,58 @@
+/* Two runs of one thing in virtual time: with the predicted executor alone, and with the CPU
+ * executor that computes a small model's tokens; each with its decision log. */
+#ifndef KC_TESTS_ENGINE_TWIN_H
+#define KC_TESTS_ENGINE_TWIN_H
+
+#include "engine/exec/cpu_executor.h"
+#include "engine/exec/decision.h"
+#include "engine/instance/instance.h"
+
+enum { TWIN_THREADS = 2 };
+
+struct twin_log {
+  char *text;
+  size_t bytes, capacity;
+};
+
+/* What is read: TWIN_CHOSEN, what the model says after a drawn prompt; TWIN_KEYED, the texts behind
+ * the page keys; TWIN_OWN, a text of its own for each request, whatever its keys promise. */
+enum twin_text { TWIN_CHOSEN = 0, TWIN_KEYED, TWIN_OWN };
+
+/* What both runs share. */
+struct twin_model {
+  struct kc_weights weights;
+  struct kc_team *team;
+};
+
+struct twin_engine {
+  /* set by the caller */
+  const struct twin_model *model;
+  bool real;
+  const struct kc_instance_config *instance;
+  const struct kc_request *requests;
+  uint32_t request_count;
+  uint64_t output_tokens;
+  enum twin_text text;
+  /* the rest */
+  struct kc_arena arena;
+  struct kc_cache cache;
+  struct kc_cpu cpu;
+  struct kc_synthetic_prompts prompts;
+  struct kc_content_prompts texts;
+  struct kc_executor predicted;
+  struct kc_decision_tap tap;
+  struct twin_log log;
+};
+
+extern const char twin_config[]; /* of the model: under 10,000 parameters */
+
+/* End the program with a message when something fails. */
+void twin_model_make(struct twin_model *model);
+void twin_model_free(struct twin_model *model);
+struct kc_executor twin_wrap(void *engine, const struct kc_executor *predicted);
+void twin_engine_free(struct twin_engine *engine);
+
+/* True when both logs are equal; else prints the first line that differs. */
+bool twin_logs_equal(struct twin_log *simulated, struct twin_log *computed);
+
+#endif

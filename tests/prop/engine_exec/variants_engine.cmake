@@ -1,0 +1,17 @@
+# The engine against the simulator: needs the random runs of sim_scenario beside engine_exec.
+foreach(name engine_decisions engine_trace)
+  add_executable(${name} "${CMAKE_CURRENT_LIST_DIR}/${name}.c"
+    "${CMAKE_CURRENT_LIST_DIR}/engine_twin.c"
+    "${CMAKE_CURRENT_LIST_DIR}/../sim_scenario/random_run.c"
+    "${CMAKE_CURRENT_LIST_DIR}/../sim_scenario/run_support.c")
+  target_include_directories(${name} PRIVATE "${CMAKE_CURRENT_LIST_DIR}/../sim_scenario")
+  target_link_libraries(${name} PRIVATE engine_exec sim_scenario)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  add_test(NAME prop.${name} COMMAND ${name})
+  kc_test_properties(prop.${name} prop "${CMAKE_CURRENT_LIST_DIR}/${name}.c")
+endforeach()
+
+# A few of them in the quick run as well.
+add_test(NAME prop.engine_decisions_few COMMAND engine_decisions --runs 20)
+set_tests_properties(prop.engine_decisions_few PROPERTIES LABELS prop TIMEOUT 120
+  ENVIRONMENT "${test_environment}")
