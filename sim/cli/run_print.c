@@ -353,7 +353,7 @@ static void print_oom(const struct kc_run *run)
     printf("  OOM       never: the KV of all requests %s stayed within the pool\n",
            refused > 0 ? "taken" : "offered");
     if (refused > 0) {
-      printf("            but %s requests were refused because the pool is too small for each alone\n",
+      printf("            but %s requests were refused: the pool is too small for each alone\n",
              kc_run_grouped(refused, a));
     }
     return;

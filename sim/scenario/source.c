@@ -513,7 +513,8 @@ void kc_source_check_policy_keys(const struct kc_pool_source *pool, const char *
     if (!rows[i].given || rows[i].applies) continue;
     const bool queue = strcmp(rows[i].key, "scheduler.queue") == 0;
     kc_source_problem(document, map, rows[i].key, problems,
-                      "%s as given does not apply to policy %s%s; take it away", rows[i].key, policy,
+                      "%s as given does not apply to policy %s%s; take it away", rows[i].key,
+                      policy,
                       queue ? " (vllm-0.19 has fcfs and priority, sglang-0.5 fcfs and lpm)" : "");
   }
 }
