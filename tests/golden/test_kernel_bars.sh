@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Kernel profiles on the public timings: each family of both H200 frameworks on rows that no fit
-# saw, and the H100 predicted from the H200's fit and the datasheet alone. label: ci timeout: 1500
+# saw, and the H100 predicted from the H200's fit and the datasheet alone. label: soak timeout: 1500
 #
 # The bars: median at most 6 %, p90 at most 20 % (seed 1, 20 % of the rows); H100 median at most
 # 12 %. Skips (77) without KVCAP_SHARED/kernel-timings.

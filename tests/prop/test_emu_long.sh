@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The tests of the emulated kernels once more, with ten times the scenes and thread orders.
-# label: ci
+# label: soak
 # timeout: 1800
 set -eu
 

@@ -2,7 +2,7 @@
 # Breaks the kernels on purpose, one line at a time, and expects a test in the emulator to fail each
 # time: kernels_emu/mutants.txt. The unbroken kernels must pass first. With an argument, only the
 # mutants whose names hold it.
-# label: ci
+# label: soak
 # timeout: 1800
 set -eu
 

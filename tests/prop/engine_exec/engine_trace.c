@@ -1,4 +1,4 @@
-/* label: ci
+/* label: soak
  * timeout: 1500
  * The same for a public trace: the first 2,000 requests of Azure's conversation trace of 2023,
  * eight times as dense as recorded, on a pool that is too small for them, so that requests queue
