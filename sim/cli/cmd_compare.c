@@ -204,7 +204,7 @@ static int print(const struct kc_comparison *c, const struct kc_serving_log *a,
 
 int kc_cmd_compare(int argc, char **argv)
 {
-  struct compare_arguments args;
+  struct compare_arguments args = {0};
   const char *side[2];
   size_t given;
   struct kc_diag diag;
