@@ -224,7 +224,7 @@ static enum kc_err load(struct kc_scenario *scenario, const char *path, const ch
 
 int kc_cmd_calibrate_log(int argc, char **argv)
 {
-  struct log_arguments a;
+  struct log_arguments a = {0};
   const char *path[1];
   struct kc_diag diag;
   struct kc_diag_list problems;
