@@ -171,8 +171,9 @@ void kc_run_groups_json(json_t *root, const struct kc_run *run)
 static void print_cache(const struct kc_run *run)
 {
   static const char *const known_from[] = {
-      "the workload does not say what prompts hold: hits unknown", "prompts known by their prefix "
-      "ids; outputs are not asked for again", "prompts and outputs known from the sessions",
+      "the workload does not say what prompts hold: hits unknown",
+      "prompts known by their prefix ids; outputs are not asked for again",
+      "prompts and outputs known from the sessions",
       "a shared prefix, the rest of each prompt its own"};
   char a[32], b[32];
   double ratio;
