@@ -294,6 +294,7 @@ static enum kc_err read_object(struct reading *r, const struct kc_json_value *ob
 
 static enum kc_err read_text(struct reading *r, const char *text, size_t bytes)
 {
+  if (bytes == 0) text = ""; /* an empty file has no bytes to point at */
   const char *at = text, *end = text + bytes;
   r->line = 1;
   for (;;) {

@@ -132,6 +132,7 @@ const char *kc_trace_sniff(const char *data, size_t bytes)
     bytes -= 3;
   }
   const size_t head = bytes < HEAD_BYTES ? bytes : HEAD_BYTES;
+  if (head == 0) return NULL; /* and `data` may be NULL */
   for (size_t i = 0; i < sizeof magics / sizeof magics[0]; i++) {
     if (magic_matches(&magics[i], data, head)) return magics[i].sentence;
   }
