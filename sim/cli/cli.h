@@ -53,6 +53,18 @@ struct kc_command {
 /* All commands in the order of the overview; *count receives their number. */
 const struct kc_command *kc_cli_commands(size_t *count);
 
+/* A command made of parts: `kvcap trace info ...`. */
+struct kc_cli_parts {
+  const char *name;  /* of the command */
+  const char *about; /* one sentence, for the overview */
+  const struct kc_command *part;
+  size_t count;
+};
+
+/* Runs the part that argv[1] names, with that as its argv[0]. Without one: the overview on stderr,
+ * 2; --help: on stdout, 0; an unknown one: the nearest name, 2. */
+int kc_cli_run_part(const struct kc_cli_parts *parts, int argc, char **argv);
+
 /* ---- arguments ---- */
 
 enum { KC_CLI_POSITIONAL_MAX = 16 };

@@ -7,7 +7,6 @@
  * alike: the command runs both and compares. With the wall clock steps last as long as they do
  * here.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "engine/base/check.h"
 #include "sim/cli/cmd_engine.h"
 #include "sim/cli/engine_setup.h"
+#include "sim/cli/interrupt.h"
 #include "sim/cli/run_output.h"
 
 enum { ENGINE_SCHEMA = 1 };
@@ -75,31 +75,6 @@ static const struct kc_cli_usage usage = {
                 "  kvcap engine run scenarios/examples/llama-3.1-8b-h100.yaml \\\n"
                 "      --trace traces/samples/tiny.csv --clock wall --json\n"};
 
-/* ---- interruption ---- */
-
-static volatile sig_atomic_t stop_requested;
-
-static void on_signal(int number)
-{
-  (void)number;
-  stop_requested = 1;
-}
-
-static bool stop_wanted(void *context)
-{
-  (void)context;
-  return stop_requested != 0;
-}
-
-static void catch_signals(void)
-{
-  struct sigaction action;
-  memset(&action, 0, sizeof action);
-  action.sa_handler = on_signal;
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
-}
-
 /* ---- one run ---- */
 
 /* Everything that the command owns. */
@@ -120,7 +95,7 @@ struct session {
 static enum kc_err simulate(struct session *s, struct kc_diag *diag)
 {
   enum kc_err err = kc_run_prepare(&s->run, &s->scenario, diag);
-  s->run.replay.interrupted = stop_wanted;
+  s->run.replay.interrupted = kc_interrupt_wanted;
   if (err == KC_OK) err = kc_engine_attach_tap(&s->engine, &s->run, diag);
   if (err == KC_OK) err = kc_run_execute(&s->run, diag);
   if (err == KC_OK) kc_engine_log_end(&s->engine.log, s->simulated);
@@ -149,7 +124,7 @@ static enum kc_err compute(struct session *s, struct kc_diag *diag)
 {
   const struct arguments *a = s->arguments;
   KC_TRY(kc_run_prepare(&s->run, &s->scenario, diag));
-  s->run.replay.interrupted = stop_wanted;
+  s->run.replay.interrupted = kc_interrupt_wanted;
   const uint64_t longest = s->run.replay.instance.sched.max_model_len;
   const uint32_t positions = longest < 4194304 ? (uint32_t)longest : 4194304;
   KC_TRY(kc_engine_model_build(&s->model, positions, s->scenario.seed, diag));
@@ -331,7 +306,7 @@ static int run_session(struct session *s, const char *path)
             "remove the key `faults`, or use `kvcap run`");
     return kc_cli_fail(&diag);
   }
-  catch_signals();
+  kc_interrupt_catch();
   enum kc_err err = is_virtual(s) ? simulate(s, &diag) : KC_OK;
   if (err == KC_OK) err = compute(s, &diag);
   const int status = err == KC_OK ? report(s) : kc_cli_fail(&diag);

@@ -1,7 +1,6 @@
 /* kvcap run: one scenario from file to answer. Reads arguments, lets sim/scenario do the work, and
  * hands the result to the store and to a printer (run_print.c for people, run_json.c for programs).
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "sim/cli/cli.h"
+#include "sim/cli/interrupt.h"
 #include "sim/cli/run_output.h"
 
 struct arguments {
@@ -69,31 +69,6 @@ static const struct kc_cli_usage usage = {
                 "  kvcap run scenarios/examples/llama-3.1-8b-h100.yaml\n"
                 "  kvcap run scenarios/examples/kimi-k2.6-decode-8xh200.yaml \\\n"
                 "      --set pools.decode.kv.format=bf16 --json\n"};
-
-/* ---- interruption: the one piece of process state a signal handler needs ---- */
-
-static volatile sig_atomic_t stop_requested;
-
-static void on_signal(int number)
-{
-  (void)number;
-  stop_requested = 1;
-}
-
-static bool stop_wanted(void *context)
-{
-  (void)context;
-  return stop_requested != 0;
-}
-
-static void catch_signals(void)
-{
-  struct sigaction action;
-  memset(&action, 0, sizeof action);
-  action.sa_handler = on_signal;
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
-}
 
 /* ---- the scenario with its overrides ---- */
 
@@ -281,7 +256,7 @@ static enum kc_err execute(struct kc_run *run, const struct arguments *a,
                            const struct kc_intervals *intervals, struct stored *stored,
                            struct kc_diag *diag)
 {
-  run->replay.interrupted = stop_wanted;
+  run->replay.interrupted = kc_interrupt_wanted;
   if (!a->database_given) return kc_run_execute(run, diag);
   char *text = kc_scenario_resolved(run->scenario);
   if (text == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the resolved scenario");
@@ -325,10 +300,10 @@ static int run_scenario(const struct kc_scenario *scenario, const struct argumen
   }
   struct kc_intervals computed;
   const struct kc_intervals *intervals = a->intervals_given ? &computed : NULL;
-  catch_signals();
+  kc_interrupt_catch();
   enum kc_err err = kc_run_prepare(run, scenario, &diag);
   if (err == KC_OK && intervals != NULL) {
-    err = kc_intervals_compute(&computed, scenario, a->replicates, stop_wanted, &diag);
+    err = kc_intervals_compute(&computed, scenario, a->replicates, kc_interrupt_wanted, &diag);
   }
   if (err == KC_OK) err = execute(run, a, intervals, &stored, &diag);
   int status = err == KC_OK ? print(run, a, intervals) : kc_cli_fail(&diag);

@@ -1,0 +1,13 @@
+/* Stopping a run that a person has had enough of: SIGINT and SIGTERM are noted, the run asks. */
+#ifndef KC_SIM_CLI_INTERRUPT_H
+#define KC_SIM_CLI_INTERRUPT_H
+
+#include <stdbool.h>
+
+/* From now on the two signals no longer end the process. */
+void kc_interrupt_catch(void);
+
+/* True once one of them has come. `context` is not used: the shape is kc_replay_config's. */
+bool kc_interrupt_wanted(void *context);
+
+#endif
