@@ -252,8 +252,8 @@ void kc_block_cache_publish(struct kc_prefix_cache *cache, uint32_t slot,
 
 /* Pages [from, to) that the row held alone are free in the pool now: they join the queue. Those
  * that faulted are not free, or are in the queue already. */
-static void queue_own(struct kc_prefix_cache *cache, const struct kc_page *row, uint32_t from,
-                      uint32_t to)
+void kc_block_cache_freed(struct kc_prefix_cache *cache, const struct kc_page *row, uint32_t from,
+                          uint32_t to)
 {
   KC_ASSERT(from <= to);
   for (uint32_t i = to; i > from; i--) {
@@ -261,31 +261,6 @@ static void queue_own(struct kc_prefix_cache *cache, const struct kc_page *row, 
     if (id >= cache->pool->page_count || in_queue(cache, id)) continue;
     if (kc_page_state_of(&cache->pool->record[id]) == KC_PAGE_FREE) queue_append(cache, id);
   }
-}
-
-enum kc_err kc_block_cache_release(struct kc_prefix_cache *cache, uint32_t slot)
-{
-  struct kc_table *const table = cache->table;
-  const struct kc_page *row = kc_table_row(table, slot);
-  const uint32_t extent = table->extent[slot], shared = table->shared[slot];
-  uint64_t sum = 0;
-  KC_ASSERT(shared <= extent);
-  enum kc_err first = kc_table_free_own(table, cache->pool, slot, shared, extent);
-  queue_own(cache, row, shared, extent);
-  for (uint32_t i = shared; i > 0; i--) {
-    bool is_idle;
-    const struct kc_page page = row[i - 1];
-    const enum kc_err err = kc_pool_unref(cache->pool, page, &is_idle);
-    if (first == KC_OK) first = err;
-    if (is_idle) queue_append(cache, page.id);
-    sum += kc_page_weight(page);
-  }
-  table->extent[slot] = 0;
-  table->shared[slot] = 0;
-  table->in_use -= extent;
-  table->shared_in_use -= shared;
-  table->shared_sum -= sum;
-  return first;
 }
 
 /* Cached pages that nobody uses become free ones, where they are in the queue. */

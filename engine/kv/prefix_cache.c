@@ -115,16 +115,39 @@ void kc_prefix_cache_publish(struct kc_prefix_cache *cache, uint32_t slot,
   }
 }
 
+/* The last reference to a cached page has gone. */
+static void became_idle(struct kc_prefix_cache *cache, uint32_t id)
+{
+  KC_ASSERT(cache->kind != KC_CACHE_NONE);
+  if (cache->kind == KC_CACHE_BLOCKS) kc_block_cache_idle(cache, id);
+  if (cache->kind == KC_CACHE_RADIX) kc_radix_cache_idle(cache, id);
+}
+
 enum kc_err kc_prefix_cache_release(struct kc_prefix_cache *cache, uint32_t slot)
 {
-  KC_ASSERT(slot < cache->table->slots);
-  KC_ASSERT(cache->table->shared[slot] <= cache->table->extent[slot]);
-  switch (cache->kind) {
-    case KC_CACHE_BLOCKS: return kc_block_cache_release(cache, slot);
-    case KC_CACHE_RADIX: return kc_radix_cache_release(cache, slot);
-    case KC_CACHE_NONE: break;
+  struct kc_table *const table = cache->table;
+  KC_ASSERT(slot < table->slots);
+  if (cache->kind == KC_CACHE_NONE) return kc_table_release(table, cache->pool, slot);
+  const struct kc_page *row = kc_table_row(table, slot);
+  const uint32_t extent = table->extent[slot], shared = table->shared[slot];
+  uint64_t sum = 0;
+  KC_ASSERT(shared <= extent);
+  enum kc_err first = kc_table_free_own(table, cache->pool, slot, shared, extent);
+  if (cache->kind == KC_CACHE_BLOCKS) kc_block_cache_freed(cache, row, shared, extent);
+  for (uint32_t i = shared; i > 0; i--) {
+    bool is_idle;
+    const struct kc_page page = row[i - 1];
+    const enum kc_err err = kc_pool_unref(cache->pool, page, &is_idle);
+    if (first == KC_OK) first = err;
+    if (is_idle) became_idle(cache, page.id);
+    sum += kc_page_weight(page);
   }
-  return kc_table_release(cache->table, cache->pool, slot);
+  table->extent[slot] = 0;
+  table->shared[slot] = 0;
+  table->in_use -= extent;
+  table->shared_in_use -= shared;
+  table->shared_sum -= sum;
+  return first;
 }
 
 void kc_prefix_cache_clear(struct kc_prefix_cache *cache)
@@ -208,10 +231,7 @@ static void set_refs(struct kc_prefix_cache *cache, uint32_t id, uint32_t refs)
   KC_ASSERT(kc_page_is_shared(&cache->pool->record[id]));
   KC_ASSERT(cache->kind != KC_CACHE_NONE);
   kc_pool_set_refs(cache->pool, id, refs);
-  if (before > 0 && refs == 0) {
-    if (cache->kind == KC_CACHE_BLOCKS) kc_block_cache_idle(cache, id);
-    if (cache->kind == KC_CACHE_RADIX) kc_radix_cache_idle(cache, id);
-  }
+  if (before > 0 && refs == 0) became_idle(cache, id);
   if (before == 0 && refs > 0 && cache->kind == KC_CACHE_BLOCKS) kc_block_cache_used(cache, id);
 }
 

@@ -376,30 +376,6 @@ void kc_radix_cache_idle(struct kc_prefix_cache *cache, uint32_t id)
   if (node != KC_NODE_NONE) consider(cache, node);
 }
 
-enum kc_err kc_radix_cache_release(struct kc_prefix_cache *cache, uint32_t slot)
-{
-  struct kc_table *const table = cache->table;
-  const struct kc_page *row = kc_table_row(table, slot);
-  const uint32_t extent = table->extent[slot], shared = table->shared[slot];
-  uint64_t sum = 0;
-  KC_ASSERT(shared <= extent);
-  enum kc_err first = kc_table_free_own(table, cache->pool, slot, shared, extent);
-  for (uint32_t i = shared; i > 0; i--) {
-    bool is_idle;
-    const struct kc_page page = row[i - 1];
-    const enum kc_err err = kc_pool_unref(cache->pool, page, &is_idle);
-    if (first == KC_OK) first = err;
-    if (is_idle) kc_radix_cache_idle(cache, page.id);
-    sum += kc_page_weight(page);
-  }
-  table->extent[slot] = 0;
-  table->shared[slot] = 0;
-  table->in_use -= extent;
-  table->shared_in_use -= shared;
-  table->shared_sum -= sum;
-  return first;
-}
-
 /* ---- the slow way ---- */
 
 /* Follows a span upward: its pages, keys, references and first key. */

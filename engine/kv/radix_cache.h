@@ -15,7 +15,6 @@ void kc_radix_cache_attach(struct kc_prefix_cache *cache, uint32_t slot,
 uint32_t kc_radix_cache_evict(struct kc_prefix_cache *cache, uint32_t pages);
 void kc_radix_cache_publish(struct kc_prefix_cache *cache, uint32_t slot,
                             const struct kc_content *content, uint32_t pages);
-enum kc_err kc_radix_cache_release(struct kc_prefix_cache *cache, uint32_t slot);
 bool kc_radix_cache_valid(const struct kc_prefix_cache *cache);
 
 /* Page `id` lost its last reference. */
