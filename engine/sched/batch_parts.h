@@ -6,8 +6,7 @@
 
 /* ---- batch_sums.c ---- */
 
-/* A DECODE slot enters or leaves every sum, heap and bucket. */
-void kc_batch_decodes_add(struct kc_batch *batch, uint32_t slot);
+/* A DECODE slot leaves every sum, heap and bucket. */
 void kc_batch_decodes_remove(struct kc_batch *batch, uint32_t slot);
 /* Makes `slot` decode from the coming tick on, with `computed` tokens of KV and `outputs` tokens
  * produced before it. */

@@ -57,7 +57,8 @@ uint64_t kc_batch_future(struct kc_batch *batch)
   return (uint64_t)below + (uint64_t)clipped->count * batch->policy->clip_tokens;
 }
 
-void kc_batch_decodes_add(struct kc_batch *batch, uint32_t slot)
+/* A DECODE slot enters every sum, heap and bucket. */
+static void decodes_add(struct kc_batch *batch, uint32_t slot)
 {
   struct kc_slot *s = &batch->slot[slot];
   KC_ASSERT(s->state == KC_SLOT_DECODE);
@@ -99,7 +100,7 @@ void kc_batch_start_decoding(struct kc_batch *batch, uint32_t slot, uint32_t com
   s->decode_from = batch->tick;
   s->outputs_at_decode = outputs;
   s->context_key = (int64_t)computed + 1 - (int64_t)batch->tick;
-  kc_batch_decodes_add(batch, slot);
+  decodes_add(batch, slot);
   batch->step.composition_changed = true;
 }
 
@@ -164,7 +165,7 @@ static void end_pauses(struct kc_batch *batch, bool missed)
     s->paused = false;
     s->decode_from += missed;
     s->context_key -= missed;
-    kc_batch_decodes_add(batch, slot);
+    decodes_add(batch, slot);
   }
   batch->paused_held = 0;
   batch->step.pause_count = 0;

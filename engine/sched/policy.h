@@ -65,8 +65,12 @@ enum kc_reason {
 };
 const char *kc_reason_name(enum kc_reason reason);
 
+/* The server that a policy is of: whose part of kc_sched_config it reads. */
+enum kc_server { KC_SERVER_VLLM, KC_SERVER_SGLANG };
+
 struct kc_policy {
   const char *name; /* "vllm-0.19" */
+  enum kc_server server;
   enum kc_cache_kind cache_kind; /* with prefix_cache */
   bool requeue_first;   /* a preempted request goes to the head of the queue, else to its tail */
   uint32_t clip_tokens; /* > 0: the batch keeps the sum of min(tokens that a decode may still make,

@@ -524,6 +524,7 @@ static void form_step(struct kc_batch *batch)
 }
 
 const struct kc_policy kc_policy_sglang_0_5 = {.name = "sglang-0.5",
+                                               .server = KC_SERVER_SGLANG,
                                                .cache_kind = KC_CACHE_RADIX,
                                                .requeue_first = false,
                                                .clip_tokens = CLIP_TOKENS,

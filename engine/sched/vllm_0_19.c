@@ -355,6 +355,7 @@ static void form_step(struct kc_batch *batch)
 }
 
 const struct kc_policy kc_policy_vllm_0_19 = {.name = "vllm-0.19",
+                                              .server = KC_SERVER_VLLM,
                                               .cache_kind = KC_CACHE_BLOCKS,
                                               .requeue_first = true,
                                               .clip_tokens = 0,

@@ -65,7 +65,7 @@ bool kc_replay_term_parse(const char *name, size_t length, enum kc_replay_term *
   return false;
 }
 
-double *kc_replay_term_of(struct kc_gpu_profile *profile, enum kc_replay_term term)
+static double *term_of(struct kc_gpu_profile *profile, enum kc_replay_term term)
 {
   double *const of[KC_REPLAY_TERMS] = {
     [KC_REPLAY_HOST] = &profile->host_step_us,
@@ -177,7 +177,7 @@ static enum kc_err run_with(struct kc_replay_fit *fit, const double *value, stru
 {
   struct kc_gpu_profile *profile = &fit->scenario->pool[0].profile;
   for (uint32_t k = 0; k < fit->free_count; k++) {
-    *kc_replay_term_of(profile, fit->free[k]) = clamp(fit->free[k], value[k]);
+    *term_of(profile, fit->free[k]) = clamp(fit->free[k], value[k]);
   }
   fit->runs++;
   return kc_replay_predict(fit->scenario, fit->predicted, fit->log->count, diag);

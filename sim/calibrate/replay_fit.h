@@ -28,7 +28,6 @@ enum kc_replay_term {
 const char *kc_replay_term_name(enum kc_replay_term term); /* "host", "prompt", ... */
 bool kc_replay_term_parse(const char *name, size_t length, enum kc_replay_term *out);
 bool kc_replay_term_is_time(enum kc_replay_term term);     /* microseconds; else in (0, 1] */
-double *kc_replay_term_of(struct kc_gpu_profile *profile, enum kc_replay_term term);
 
 enum { KC_REPLAY_FREE_MAX = 5, KC_REPLAY_FIRST_MAX = 10000 };
 

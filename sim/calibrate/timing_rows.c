@@ -79,7 +79,8 @@ static const struct operation operations[] = {
 
 enum { OPERATIONS = sizeof operations / sizeof operations[0] };
 
-const char *kc_timing_operations(void)
+/* Operations known, for messages. */
+static const char *operation_names(void)
 {
   return "gemm, generation_attention, context_attention, generation_mla, context_mla, mla_bmm, "
          "moe, custom_allreduce, dsa_generation_module";
@@ -107,11 +108,6 @@ static const struct operation *find_operation(const char *path)
   return NULL;
 }
 
-bool kc_timing_is_operation(const char *path)
-{
-  return find_operation(path) != NULL;
-}
-
 /* The columns of one file, found once. */
 struct binding {
   const struct operation *operation;
@@ -134,7 +130,7 @@ static enum kc_err fail_name(const char *path, struct kc_diag *diag)
   return kc_fail_at(diag, KC_ERR_INPUT, path, 0, 0,
                     "the file's name says no operation that is known; expected one of %s, dense, "
                     "per_sequence, attention, skew, followed by .csv or .csv.gz; or meta.yaml",
-                    kc_timing_operations());
+                    operation_names());
 }
 
 static enum kc_err bind(struct binding *b, const struct kc_timing_table *table,
@@ -326,7 +322,7 @@ enum kc_err kc_samples_read(struct kc_samples *samples, const char *path, struct
 {
   struct kc_timing_table table;
   KC_ASSERT(path != NULL);
-  if (!kc_timing_is_operation(path)) return fail_name(path, diag); /* before it is read */
+  if (find_operation(path) == NULL) return fail_name(path, diag); /* before it is read */
   KC_TRY(kc_timing_table_load(&table, path, diag));
   const enum kc_err err = kc_samples_add_table(samples, &table, diag);
   kc_timing_table_free(&table);

@@ -31,12 +31,6 @@ struct kc_samples {
   } kernel[KC_KERNEL_NAMES_MAX];
 };
 
-/* Operations known, for messages and help. */
-const char *kc_timing_operations(void);
-
-/* True when the file's name is that of an operation that kc_samples_read takes. */
-bool kc_timing_is_operation(const char *path);
-
 /* Appends the rows of a file. `*samples` starts as {0}. Errors as kc_timing_table_load, and
  * KC_ERR_INPUT: a name that is no operation, a missing column, a dtype that is not known. */
 enum kc_err kc_samples_read(struct kc_samples *samples, const char *path, struct kc_diag *diag);

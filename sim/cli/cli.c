@@ -160,9 +160,10 @@ char *kc_cli_json_text(const json_t *root)
   return length < 0 ? NULL : text;
 }
 
-int kc_cli_print_json(const json_t *root)
+int kc_cli_print_json(json_t *root)
 {
-  char *text = kc_cli_json_text(root);
+  char *text = root == NULL ? NULL : kc_cli_json_text(root);
+  json_decref(root);
   if (text == NULL) return fail_memory();
   fputs(text, stdout);
   free(text);

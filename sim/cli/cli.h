@@ -19,7 +19,7 @@
  *     if (status >= 0) return status;   // --help was printed, or a usage error
  *     ...
  *     if (err != KC_OK) return kc_cli_fail(&diag);
- *     return kc_cli_print_json(root);
+ *     return kc_cli_print_json(root); // releases it
  *   }
  */
 #ifndef KC_SIM_CLI_CLI_H
@@ -101,11 +101,12 @@ int kc_cli_fail_list(const struct kc_diag_list *problems);
 void kc_cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The one form of JSON documents: "schema" first, the other keys sorted at every depth, reals with
- * 15 significant digits, indented by 2, newline at the end. `root` is an object (borrowed).
- * kc_cli_json_text returns a heap string that the caller frees, NULL when memory ran out;
- * kc_cli_print_json prints it on stdout and returns 0, or 8 when memory ran out. */
+ * 15 significant digits, indented by 2, newline at the end. `root` is an object.
+ * kc_cli_json_text borrows it and returns a heap string that the caller frees, NULL when memory ran
+ * out. kc_cli_print_json prints it on stdout and releases it; NULL is "memory ran out". Returns 0,
+ * or 8 when memory ran out. */
 char *kc_cli_json_text(const json_t *root);
-int kc_cli_print_json(const json_t *root);
+int kc_cli_print_json(json_t *root);
 
 /* A JSON string (a new reference, NULL when memory ran out) of a text of unknown origin, such as a
  * path: JSON knows text only, so bytes that are not UTF-8 and control characters become '?'. */

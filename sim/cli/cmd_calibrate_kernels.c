@@ -254,9 +254,7 @@ static int print_json(const struct work *w, const struct line *lines, size_t cou
   json_t *root = json_pack("{s:i, s:s, s:s, s:s, s:o}", "schema", KERNELS_SCHEMA, "profile",
                            w->profile->name, "gpu", w->gpu.name, "scored_on",
                            w->arguments->evaluate_given ? "all" : "held_out", "families", list);
-  const int status = kc_cli_print_json(root);
-  json_decref(root);
-  return status;
+  return kc_cli_print_json(root);
 }
 
 static int run(struct work *w, const char *const *files, size_t count)

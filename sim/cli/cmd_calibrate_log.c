@@ -175,9 +175,7 @@ static int print_json(const struct kc_replay_fit *fit, const struct kc_compariso
       fit->left_out_largest_percent, "flat_effect_percent", fit->flat_effect_percent);
   json_object_set_new(root, "whole_log", kc_compare_json(c, fit->log, predicted));
   json_object_set_new(root, "profile", kc_cli_json_string(profile));
-  const int status = kc_cli_print_json(root);
-  json_decref(root);
-  return status;
+  return kc_cli_print_json(root);
 }
 
 static int report(const struct kc_replay_fit *fit, const struct log_arguments *a)

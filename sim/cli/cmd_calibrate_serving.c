@@ -271,9 +271,7 @@ static int print_json(const struct kc_serving_fit *fit, const char *profile)
   json_object_set_new(root, "flat_direction_percent", flat);
   json_object_set_new(root, "flat_effect_percent", json_real(fit->flat_effect_percent));
   json_object_set_new(root, "profile", kc_cli_json_string(profile));
-  const int status = kc_cli_print_json(root);
-  json_decref(root);
-  return status;
+  return kc_cli_print_json(root);
 }
 
 /* Heap text of the profile; NULL when memory ran out. */

@@ -197,9 +197,7 @@ static int print(const struct kc_comparison *c, const struct kc_serving_log *a,
   if (!args->json) return print_text(c, a, b, args);
   json_t *root = kc_compare_json(c, a, b);
   json_object_set_new(root, "schema", json_integer(COMPARE_SCHEMA));
-  const int status = kc_cli_print_json(root);
-  json_decref(root);
-  return status;
+  return kc_cli_print_json(root);
 }
 
 int kc_cmd_compare(int argc, char **argv)

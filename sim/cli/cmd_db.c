@@ -35,22 +35,6 @@ static const struct kc_cli_usage db_usage = {
   .epilogue = "examples:\n  kvcap db info kvcap.db\n  kvcap db verify kvcap.db",
 };
 
-static int fail_memory(void)
-{
-  struct kc_diag diag;
-  kc_fail(&diag, KC_ERR_MEMORY, "the host ran out of memory while the output was prepared");
-  return kc_cli_fail(&diag);
-}
-
-/* Prints and releases. */
-static int print_document(json_t *root)
-{
-  if (root == NULL) return fail_memory();
-  const int status = kc_cli_print_json(root);
-  json_decref(root);
-  return status;
-}
-
 /* ---- info ---- */
 
 static json_t *json_scaled(kc_ps time_ps, double ps_per_unit)
@@ -110,13 +94,13 @@ static int info_json(struct kc_store *store)
 {
   struct kc_diag diag;
   json_t *runs = json_array();
-  if (runs == NULL) return fail_memory();
+  if (runs == NULL) return kc_cli_print_json(NULL);
   const enum kc_err err = kc_store_each_run(store, add_run, runs, &diag);
   if (err != KC_OK) {
     json_decref(runs);
-    return err == KC_ERR_MEMORY ? fail_memory() : kc_cli_fail(&diag);
+    return err == KC_ERR_MEMORY ? kc_cli_print_json(NULL) : kc_cli_fail(&diag);
   }
-  return print_document(json_pack("{s:i, s:i, s:o}", "schema", DB_SCHEMA, "database_schema",
+  return kc_cli_print_json(json_pack("{s:i, s:i, s:o}", "schema", DB_SCHEMA, "database_schema",
                                   KC_STORE_SCHEMA, "runs", runs));
 }
 
@@ -155,7 +139,7 @@ static int print_verdict(const struct kc_diag_list *problems, const uint64_t tot
 {
   KC_ASSERT(problems != NULL);
   if (arguments->json) {
-    const int status = print_document(
+    const int status = kc_cli_print_json(
         json_pack("{s:i, s:b, s:I, s:I, s:I, s:I, s:o}", "schema", DB_SCHEMA, "ok",
                   problems->count == 0, "runs", (json_int_t)totals[0], "request_rows",
                   (json_int_t)totals[1], "older_runs", (json_int_t)older, "problem_count",

@@ -251,14 +251,7 @@ static int print_json(const struct session *s)
       "requests_completed", count(sum->requests_by_status[KC_STATUS_COMPLETED]), "steps",
       count(cpu->steps), "tokens", tokens, "page_tags", tags, "decisions", decisions, "times",
       times, "host", host);
-  if (root == NULL) {
-    struct kc_diag diag;
-    kc_fail(&diag, KC_ERR_MEMORY, "the host ran out of memory while the output was prepared");
-    return kc_cli_fail(&diag);
-  }
-  const int status = kc_cli_print_json(root);
-  json_decref(root);
-  return status;
+  return kc_cli_print_json(root);
 }
 
 static int report(struct session *s)

@@ -385,14 +385,7 @@ static int print_answer(const struct fit_question *question, const struct kc_fit
     return 0;
   }
   json_t *root = kc_fit_json(question, fit);
-  if (root == NULL) {
-    struct kc_diag diag;
-    kc_fail(&diag, KC_ERR_MEMORY, "the host ran out of memory while the output was prepared");
-    return kc_cli_fail(&diag);
-  }
-  const int status = kc_cli_print_json(root);
-  json_decref(root);
-  return status;
+  return kc_cli_print_json(root);
 }
 
 static int answer(const struct fit_question *question, bool as_json)

@@ -284,9 +284,7 @@ static int print(const struct kc_run *run, const struct arguments *a,
   run_name(run, a, name, sizeof name);
   if (!a->json) return kc_run_print(run, name, intervals);
   json_t *root = kc_run_json(run, intervals);
-  const int status = kc_cli_print_json(root);
-  json_decref(root);
-  return status;
+  return kc_cli_print_json(root);
 }
 
 static int run_scenario(const struct kc_scenario *scenario, const struct arguments *a)

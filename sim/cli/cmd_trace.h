@@ -56,9 +56,6 @@ enum kc_err kc_cli_trace_load(struct kc_trace *trace, const struct kc_cli_trace_
 void kc_cli_trace_notes(const struct kc_trace *trace);
 json_t *kc_cli_trace_notes_json(const struct kc_trace *trace);
 
-/* Prints and releases; NULL is "memory ran out". */
-int kc_cli_trace_print(json_t *root);
-
 /* A trace's figures on stdout, or as a JSON object (a new reference). */
 void kc_cli_trace_info_print(const struct kc_trace *trace, const struct kc_trace_stats *stats);
 json_t *kc_cli_trace_info_json(const struct kc_trace *trace, const struct kc_trace_stats *stats);

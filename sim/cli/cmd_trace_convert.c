@@ -233,7 +233,7 @@ static enum kc_err convert_loaded(struct kc_trace *trace, const struct convert_a
     return err;
   }
   if (arguments->json) {
-    const int status = kc_cli_trace_print(json_pack(
+    const int status = kc_cli_print_json(json_pack(
         "{s:i, s:o, s:I, s:o, s:o, s:o}", "schema", CONVERT_SCHEMA, "path",
         kc_cli_json_string(out), "rows",
         (json_int_t)trace->count, "notes", notes, "changes", changes_json(change), "lost",

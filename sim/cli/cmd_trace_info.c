@@ -81,11 +81,11 @@ int kc_cmd_trace_info(int argc, char **argv)
   const int status = kc_cli_arguments(&info_usage, &arguments, argc, argv, path, &count);
   if (status >= 0) return status;
   json_t *const list = arguments.json ? json_array() : NULL;
-  if (arguments.json && list == NULL) return kc_cli_trace_print(NULL);
+  if (arguments.json && list == NULL) return kc_cli_print_json(NULL);
   if (show_all(&arguments, path, count, list, &diag) != KC_OK) {
     json_decref(list);
     return kc_cli_fail(&diag);
   }
   if (list == NULL) return 0;
-  return kc_cli_trace_print(json_pack("{s:i, s:o}", "schema", INFO_SCHEMA, "traces", list));
+  return kc_cli_print_json(json_pack("{s:i, s:o}", "schema", INFO_SCHEMA, "traces", list));
 }

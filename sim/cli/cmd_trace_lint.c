@@ -109,10 +109,10 @@ static int print_json(const struct kc_lint *lint, const char *path)
   for (size_t i = 0; i < lint->count && list != NULL; i++) {
     if (json_array_append_new(list, finding_json(&lint->finding[i])) != 0) {
       json_decref(list);
-      return kc_cli_trace_print(NULL);
+      return kc_cli_print_json(NULL);
     }
   }
-  return kc_cli_trace_print(json_pack(
+  return kc_cli_print_json(json_pack(
       "{s:i, s:o, s:I, s:I, s:I, s:o}", "schema", LINT_SCHEMA, "path",
       kc_cli_json_string(path), "errors",
       (json_int_t)kc_lint_count(lint, KC_LINT_ERROR), "warnings",

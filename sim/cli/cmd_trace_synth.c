@@ -457,7 +457,7 @@ static int tell(const struct kc_trace *trace, const struct synth_arguments *a, c
                 "%" PRIu64, trace->count, span, trace->input_tokens, trace->output_tokens, a->seed);
     return 0;
   }
-  return kc_cli_trace_print(json_pack(
+  return kc_cli_print_json(json_pack(
       "{s:i, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "schema", SYNTH_SCHEMA, "path",
       kc_cli_json_string(out), "rows", (json_int_t)trace->count, "span_ps",
       (json_int_t)trace->span_ps, "input_tokens",

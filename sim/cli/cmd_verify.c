@@ -138,9 +138,7 @@ static int print_json(const struct verified *all, json_t *figures)
   json_object_set_new(root, "figures", json_integer((json_int_t)all->figures));
   json_object_set_new(root, "outside", json_integer((json_int_t)all->outside));
   if (figures != NULL) json_object_set(root, "files", figures);
-  const int status = kc_cli_print_json(root);
-  json_decref(root);
-  return status;
+  return kc_cli_print_json(root);
 }
 
 static void print_tables(const struct verified *all)

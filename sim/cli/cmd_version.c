@@ -38,12 +38,5 @@ int kc_cmd_version(int argc, char **argv)
     return 0;
   }
   json_t *root = json_pack("{s:i, s:s}", "schema", VERSION_SCHEMA, "version", KVCAP_VERSION);
-  if (root == NULL) {
-    struct kc_diag diag;
-    kc_fail(&diag, KC_ERR_MEMORY, "the host ran out of memory while the output was prepared");
-    return kc_cli_fail(&diag);
-  }
-  const int printed = kc_cli_print_json(root);
-  json_decref(root);
-  return printed;
+  return kc_cli_print_json(root);
 }

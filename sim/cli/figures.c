@@ -201,12 +201,5 @@ int kc_figures_print(const struct kc_figures *figures, int schema)
 {
   if (figures->files == NULL) return 0;
   json_t *root = json_pack("{s:i, s:O}", "schema", schema, "files", figures->files);
-  if (root == NULL) {
-    struct kc_diag diag;
-    kc_fail(&diag, KC_ERR_MEMORY, "the host ran out of memory while the output was prepared");
-    return kc_cli_fail(&diag);
-  }
-  const int status = kc_cli_print_json(root);
-  json_decref(root);
-  return status;
+  return kc_cli_print_json(root);
 }

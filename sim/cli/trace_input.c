@@ -55,15 +55,3 @@ json_t *kc_cli_trace_notes_json(const struct kc_trace *trace)
   }
   return notes;
 }
-
-int kc_cli_trace_print(json_t *root)
-{
-  if (root != NULL) {
-    const int status = kc_cli_print_json(root);
-    json_decref(root);
-    return status;
-  }
-  struct kc_diag diag;
-  kc_fail(&diag, KC_ERR_MEMORY, "the host ran out of memory while the output was prepared");
-  return kc_cli_fail(&diag);
-}

@@ -4,31 +4,18 @@
  * stays below 2^100. Rounded half up, once.
  */
 #include "sim/cost/cost_tables.h"
+#include "sim/cost/exact.h"
 
 static kc_u128 larger(kc_u128 a, kc_u128 b)
 {
   return a > b ? a : b;
 }
 
-/* base^exponent by squaring: IEEE products in a fixed order, so the same bits everywhere (the build
- * forbids contraction into fused operations). */
-static double power(double base, uint64_t exponent)
-{
-  double result = 1.0;
-  KC_ASSERT(base >= 0.0 && base <= 1.0);
-  for (; exponent > 0; exponent >>= 1) {
-    if (exponent & 1) result *= base;
-    base *= base;
-  }
-  KC_ASSERT(result >= 0.0 && result <= 1.0);
-  return result;
-}
-
 uint64_t kc_cost_coverage_q32(uint32_t experts, uint32_t per_token, uint64_t tokens)
 {
   if (experts == 0) return 0;
   KC_ASSERT(per_token <= experts);
-  const double miss = power(1.0 - (double)per_token / experts, tokens);
+  const double miss = kc_power_exact(1.0 - (double)per_token / experts, tokens);
   const double covered = experts * (1.0 - miss);
   KC_ASSERT(covered <= experts);
   return (uint64_t)(covered * 4294967296.0 + 0.5);
@@ -97,7 +84,7 @@ static kc_u128 expansion(const struct kc_cost *cost, const struct kc_cost_op *op
   return op->latency + ((op->byte_fixed * covered) >> 32);
 }
 
-kc_u128 kc_cost_context(const struct kc_cost *cost, const struct kc_aggregates *sum)
+static kc_u128 context_part(const struct kc_cost *cost, const struct kc_aggregates *sum)
 {
   kc_u128 total = 0;
   if (cost->tables != NULL) total = kc_cost_tables_context(cost->tables, sum);
@@ -116,7 +103,8 @@ kc_u128 kc_cost_context(const struct kc_cost *cost, const struct kc_aggregates *
   return total;
 }
 
-kc_ps kc_cost_round(kc_u128 units)
+/* The one rounding of a step. */
+static kc_ps round_once(kc_u128 units)
 {
   const kc_u128 ps = (units + ((kc_u128)1 << (KC_COST_FRACTION_BITS - 1))) >> KC_COST_FRACTION_BITS;
   KC_ASSERT(ps < (kc_u128)KC_PS_NEVER);
@@ -126,7 +114,7 @@ kc_ps kc_cost_round(kc_u128 units)
 /* Outside a CUDA graph the host launches kernel by kernel, and a step takes as long as that. */
 kc_ps kc_cost_finish(const struct kc_cost *cost, const struct kc_aggregates *sum, kc_u128 dense)
 {
-  kc_u128 total = dense + kc_cost_context(cost, sum);
+  kc_u128 total = dense + context_part(cost, sum);
   if (cost->scale_q16 != 0) total = (total * cost->scale_q16) >> 16;
   const bool eager = sum->chunks > 0 || sum->decodes > cost->graph_tokens;
   KC_ASSERT(sum->decodes + sum->chunks > 0);
@@ -134,7 +122,7 @@ kc_ps kc_cost_finish(const struct kc_cost *cost, const struct kc_aggregates *sum
   total += cost->host_step;
   if (sum->chunks > 0) total += cost->host_prompt;
   total += (kc_u128)cost->host_sequence * ((uint64_t)sum->decodes + sum->chunks);
-  return kc_cost_round(total);
+  return round_once(total);
 }
 
 kc_ps kc_cost_step(const struct kc_cost *cost, const struct kc_aggregates *sum)

@@ -133,14 +133,11 @@ kc_ps kc_cost_step(const struct kc_cost *cost, const struct kc_aggregates *sum);
 bool kc_cost_outside(const struct kc_cost *cost, const struct kc_aggregates *sum,
                      uint64_t *kernels);
 
-/* Its two parts in 2^-20 ps: what depends on tokens and logits alone, and what depends on contexts;
- * and the one rounding of a step. */
+/* The part of it that depends on tokens and logits alone, in 2^-20 ps. */
 enum { KC_COST_FRACTION_BITS = 20 };
 kc_u128 kc_cost_dense(const struct kc_cost *cost, uint64_t tokens, uint64_t logits);
-kc_u128 kc_cost_context(const struct kc_cost *cost, const struct kc_aggregates *sum);
-kc_ps kc_cost_round(kc_u128 units);
 
-/* Duration of a step whose dense part is known already. */
+/* Duration of a step whose dense part is known already: with what depends on contexts, rounded. */
 kc_ps kc_cost_finish(const struct kc_cost *cost, const struct kc_aggregates *sum, kc_u128 dense);
 
 /* The same under a power law of exponent `skew`, at the knots of a scale of KC_COVERAGE_BITS; and

@@ -10,17 +10,6 @@
 
 enum { EXPERTS_MAX = 4096 };
 
-static double power(double base, uint64_t exponent)
-{
-  double result = 1.0;
-  KC_ASSERT(base >= 0.0 && base <= 1.0);
-  for (; exponent > 0; exponent >>= 1) {
-    if (exponent & 1) result *= base;
-    base *= base;
-  }
-  return result;
-}
-
 /* q[i] for E experts; sums to k. */
 static void choose_shares(double *q, uint32_t experts, uint32_t per_token, double skew)
 {
@@ -49,7 +38,7 @@ void kc_coverage_skewed(uint64_t coverage_q32[KC_COVERAGE_KNOTS], uint32_t exper
   for (uint32_t knot = 0; knot < KC_COVERAGE_KNOTS; knot++) {
     const uint64_t tokens = kc_scale_knot(KC_COVERAGE_BITS, knot);
     double covered = 0;
-    for (uint32_t i = 0; i < experts; i++) covered += 1.0 - power(1.0 - q[i], tokens);
+    for (uint32_t i = 0; i < experts; i++) covered += 1.0 - kc_power_exact(1.0 - q[i], tokens);
     KC_ASSERT(covered <= experts * (1 + 1e-9));
     coverage_q32[knot] = (uint64_t)(covered * 4294967296.0 + 0.5);
   }

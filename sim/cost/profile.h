@@ -101,7 +101,6 @@ enum kc_trust {        /* ordered: a step is worth what its worst part is worth 
   KC_TRUST_EXTRAPOLATED, /* a fit, outside the range it was made on */
   KC_TRUST_DATASHEET   /* rates of the datasheet with default efficiencies; nothing measured */
 };
-const char *kc_trust_name(enum kc_trust trust); /* "measured", "extrapolated", "datasheet" */
 
 struct kc_op_time {
   double us;           /* > 0 */

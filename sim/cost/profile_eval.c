@@ -5,17 +5,6 @@
  */
 #include "sim/cost/profile_internal.h"
 
-const char *kc_trust_name(enum kc_trust trust)
-{
-  switch (trust) {
-    case KC_TRUST_MEASURED: return "measured";
-    case KC_TRUST_EXTRAPOLATED: return "extrapolated";
-    case KC_TRUST_DATASHEET: return "datasheet";
-  }
-  KC_ASSERT(false);
-  return "";
-}
-
 struct kc_device kc_device_of(const struct kc_gpu *gpu)
 {
   KC_ASSERT(gpu->memory_bandwidth > 0);

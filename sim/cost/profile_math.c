@@ -1,4 +1,4 @@
-/* log2 and exp2 from + - * / alone.
+/* log2, exp2 and powers from + - * / alone.
  *
  * libm picks its code by processor at run time and its results differ in the last bit, so a run may
  * not call it. IEEE 754 fixes every bit of the four operations, and the build forbids contraction.
@@ -50,4 +50,16 @@ double kc_exp2_exact(double x)
   double sum = 1.0;
   for (int n = 14; n >= 1; n--) sum = 1.0 + sum * t / n;
   return ldexp(sum, (int)whole); /* exact */
+}
+
+double kc_power_exact(double base, uint64_t exponent)
+{
+  double result = 1.0;
+  KC_ASSERT(base >= 0.0 && base <= 1.0);
+  for (; exponent > 0; exponent >>= 1) {
+    if (exponent & 1) result *= base;
+    base *= base;
+  }
+  KC_ASSERT(result >= 0.0 && result <= 1.0);
+  return result;
 }

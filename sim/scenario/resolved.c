@@ -93,14 +93,14 @@ static void put_scheduler(FILE *out, const struct kc_pool_spec *pool)
   fputs("    scheduler:\n      policy: ", out);
   put_text(out, pool->policy_name);
   fputc('\n', out);
-  if (pool->max_running_given || pool->policy->cache_kind == KC_CACHE_BLOCKS) {
+  if (pool->max_running_given || pool->policy->server == KC_SERVER_VLLM) {
     fprintf(out, "      max_running: %u\n", sched->max_running);
   }
   fprintf(out, "      max_model_len: %llu\n      chunked_prefill: %s\n      overlap: %s\n"
           "      queue: %s\n      queue_limit: %u\n", (unsigned long long)sched->max_model_len,
           truth(sched->chunked_prefill), truth(sched->overlap), kc_queue_order_name(sched->order),
           pool->queue_limit);
-  if (pool->policy->cache_kind == KC_CACHE_BLOCKS) {
+  if (pool->policy->server == KC_SERVER_VLLM) {
     fprintf(out, "      max_batched_tokens: %u\n      reserve_full_prompt: %s\n"
             "      long_prefill_token_threshold: %u\n", sched->max_batched_tokens,
             truth(sched->reserve_full_prompt), sched->long_prefill_token_threshold);

@@ -190,7 +190,7 @@ static void validate_scheduler(struct resolving *r, const struct kc_pool_spec *p
   KC_ASSERT(r->has_model);
   const struct kc_sched_config *sched = &pool->sched;
   const uint32_t before = r->problems->count;
-  if (pool->policy->cache_kind == KC_CACHE_BLOCKS &&
+  if (pool->policy->server == KC_SERVER_VLLM &&
       sched->max_batched_tokens < sched->max_running) {
     kc_source_problem(r->document, map, "scheduler.max_batched_tokens", r->problems,
                       "scheduler.max_batched_tokens is %u and scheduler.max_running %u; the first "
@@ -281,7 +281,7 @@ static void resolve_pool(struct resolving *r, uint32_t index)
   const bool has_policy = resolve_policy(r, pool, source, map);
   if (!has_policy) return;
   const uint32_t before = r->problems->count;
-  kc_source_check_policy_keys(source, pool->policy->name, r->document, map, r->problems);
+  kc_source_check_policy_keys(source, pool->policy, r->document, map, r->problems);
   check_priorities(r, source);
   if (!r->has_model || !has_gpu || r->problems->count > before) return;
   fill_scheduler(pool, source, &r->scenario->model);

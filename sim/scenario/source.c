@@ -490,11 +490,12 @@ static void read_faults(struct kc_pool_source *pool, const struct kc_document *d
   }
 }
 
-void kc_source_check_policy_keys(const struct kc_pool_source *pool, const char *policy,
+void kc_source_check_policy_keys(const struct kc_pool_source *pool,
+                                 const struct kc_policy *policy,
                                  const struct kc_document *document, const struct kc_node *map,
                                  struct kc_diag_list *problems)
 {
-  const bool vllm = strncmp(policy, "vllm", 4) == 0;
+  const bool vllm = policy->server == KC_SERVER_VLLM;
   const struct {
     const char *key;
     bool given, applies;
@@ -508,13 +509,13 @@ void kc_source_check_policy_keys(const struct kc_pool_source *pool, const char *
     {"scheduler.schedule_conservativeness", pool->has_conservativeness, !vllm},
     {"scheduler.queue", pool->order == KC_ORDER_PRIORITY, vllm},
     {"scheduler.queue", pool->order == KC_ORDER_LPM, !vllm}};
-  KC_ASSERT(policy[0] != '\0');
+  KC_ASSERT(policy->name != NULL);
   for (size_t i = 0; i < COUNT(rows); i++) {
     if (!rows[i].given || rows[i].applies) continue;
     const bool queue = strcmp(rows[i].key, "scheduler.queue") == 0;
     kc_source_problem(document, map, rows[i].key, problems,
                       "%s as given does not apply to policy %s%s; take it away", rows[i].key,
-                      policy,
+                      policy->name,
                       queue ? " (vllm-0.19 has fcfs and priority, sglang-0.5 fcfs and lpm)" : "");
   }
 }

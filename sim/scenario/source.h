@@ -115,7 +115,8 @@ void kc_source_read_clients(struct kc_scenario_source *source, const struct kc_d
                             struct kc_diag_list *problems);
 
 /* Keys of scheduler.* that only one policy reads: those that the scenario gives for another one. */
-void kc_source_check_policy_keys(const struct kc_pool_source *pool, const char *policy,
+void kc_source_check_policy_keys(const struct kc_pool_source *pool,
+                                 const struct kc_policy *policy,
                                  const struct kc_document *document, const struct kc_node *map,
                                  struct kc_diag_list *problems);
 
