@@ -156,7 +156,7 @@ static enum kc_err write_tokens(struct session *s, struct kc_diag *diag)
   kc_sha256_init(&sha);
   for (uint32_t i = 0; i < s->run.request_count; i++) {
     uint32_t count = 0;
-    const int32_t *token = kc_cpu_output(&s->engine.cpu, i, &count);
+    const int32_t *token = kc_exec_output(&s->engine.exec, i, &count);
     kc_sha256_update_u64(&sha, count);
     for (uint32_t t = 0; t < count; t++) kc_sha256_update_u64(&sha, (uint64_t)token[t]);
     if (file == NULL) continue;
@@ -186,7 +186,7 @@ static bool decides_alike(const struct session *s)
 static void print_text(const struct session *s)
 {
   const struct kc_summary *sum = &s->run.result.summary;
-  const struct kc_cpu *cpu = &s->engine.cpu;
+  const struct kc_exec *exec = &s->engine.exec;
   char n[6][32];
   printf("%s\n\n", s->scenario.name);
   printf("model       synthetic, %s parameters; %s of KV on the CPU, %u threads\n",
@@ -195,15 +195,15 @@ static void print_text(const struct session *s)
   printf("requests    %s offered, %s completed\n", kc_run_grouped(sum->requests_total, n[0]),
          kc_run_grouped(sum->requests_by_status[KC_STATUS_COMPLETED], n[1]));
   printf("tokens      %s produced in %s steps; %s passed through the model\n",
-         kc_run_grouped(cpu->tokens, n[0]), kc_run_grouped(cpu->steps, n[1]),
-         kc_run_grouped(cpu->rows, n[2]));
+         kc_run_grouped(exec->tokens, n[0]), kc_run_grouped(exec->steps, n[1]),
+         kc_run_grouped(exec->rows, n[2]));
   printf("            %s found in the prefix cache, %s computed for nobody\n",
-         kc_run_grouped(cpu->rows_cached - cpu->rows_repaired, n[0]),
-         kc_run_grouped(cpu->rows_discarded, n[1]));
+         kc_run_grouped(exec->rows_cached - exec->rows_repaired, n[0]),
+         kc_run_grouped(exec->rows_discarded, n[1]));
   printf("page tags   %s checks of %s entries, %s violations\n",
-         kc_run_grouped(cpu->counter[KC_COUNT_CHECKS], n[0]),
-         kc_run_grouped(cpu->counter[KC_COUNT_ENTRIES], n[1]),
-         kc_run_grouped(cpu->counter[KC_COUNT_EVENTS], n[2]));
+         kc_run_grouped(exec->counter[KC_COUNT_CHECKS], n[0]),
+         kc_run_grouped(exec->counter[KC_COUNT_ENTRIES], n[1]),
+         kc_run_grouped(exec->counter[KC_COUNT_EVENTS], n[2]));
   printf("clock       %s; makespan %.3f s, %.1f output tokens/s\n",
          is_virtual(s) ? "virtual" : "this machine's",
          (double)sum->makespan_ps / (double)KC_PS_PER_S, (double)sum->output_tok_s_micro / 1e6);
@@ -223,15 +223,15 @@ static json_t *count(uint64_t value)
 static int print_json(const struct session *s)
 {
   const struct kc_summary *sum = &s->run.result.summary;
-  const struct kc_cpu *cpu = &s->engine.cpu;
+  const struct kc_exec *exec = &s->engine.exec;
   json_t *tokens = json_pack(
-      "{s:o, s:o, s:o, s:o, s:o, s:s}", "produced", count(cpu->tokens), "computed",
-      count(cpu->rows), "cached", count(cpu->rows_cached), "cached_but_computed",
-      count(cpu->rows_repaired), "computed_for_nobody", count(cpu->rows_discarded), "sha256",
+      "{s:o, s:o, s:o, s:o, s:o, s:s}", "produced", count(exec->tokens), "computed",
+      count(exec->rows), "cached", count(exec->rows_cached), "cached_but_computed",
+      count(exec->rows_repaired), "computed_for_nobody", count(exec->rows_discarded), "sha256",
       s->tokens);
-  json_t *tags = json_pack("{s:o, s:o, s:o}", "checks", count(cpu->counter[KC_COUNT_CHECKS]),
-                           "entries", count(cpu->counter[KC_COUNT_ENTRIES]), "violations",
-                           count(cpu->counter[KC_COUNT_EVENTS]));
+  json_t *tags = json_pack("{s:o, s:o, s:o}", "checks", count(exec->counter[KC_COUNT_CHECKS]),
+                           "entries", count(exec->counter[KC_COUNT_ENTRIES]), "violations",
+                           count(exec->counter[KC_COUNT_EVENTS]));
   json_t *decisions = json_pack(
       "{s:s, s:o, s:o, s:o}", "sha256", s->decided, "bytes", count(s->engine.log.bytes),
       "simulator_sha256", is_virtual(s) ? json_string(s->simulated) : json_null(), "equal",
@@ -249,7 +249,7 @@ static int print_json(const struct session *s)
       is_virtual(s) ? "virtual" : "wall", "model_parameters",
       count(kc_engine_model_parameters(&s->model)), "requests", count(sum->requests_total),
       "requests_completed", count(sum->requests_by_status[KC_STATUS_COMPLETED]), "steps",
-      count(cpu->steps), "tokens", tokens, "page_tags", tags, "decisions", decisions, "times",
+      count(exec->steps), "tokens", tokens, "page_tags", tags, "decisions", decisions, "times",
       times, "host", host);
   return kc_cli_print_json(root);
 }

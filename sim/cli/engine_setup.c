@@ -69,9 +69,9 @@ void kc_engine_log_end(struct kc_engine_log *log, char hex[KC_SHA256_HEX_BYTES])
   kc_sha256_final_hex(&log->sha, hex);
 }
 
-static struct kc_decision_pair cpu_row(const void *context, uint32_t slot, uint32_t index)
+static struct kc_decision_pair exec_row(const void *context, uint32_t slot, uint32_t index)
 {
-  const struct kc_page_ref ref = kc_cpu_row(context, slot)[index];
+  const struct kc_page_ref ref = kc_exec_row(context, slot)[index];
   return (struct kc_decision_pair){ref.page, ref.tag};
 }
 
@@ -150,21 +150,21 @@ enum kc_err kc_engine_attach(struct kc_engine *engine, struct kc_run *run,
   engine->predicted = run->replay.executor;
   KC_TRY(make_pool(engine, run, model, diag));
   KC_TRY(kc_team_create(&engine->team, threads, diag));
-  const struct kc_cpu_config cpu = {
+  const struct kc_exec_config exec = {
       .weights = &model->weights, .cache = &engine->cache, .slots = sched->max_running,
-      .row_entries = kc_cpu_row_entries(sched->max_model_len, sched->page_size, run->pages),
+      .row_entries = kc_exec_row_entries(sched->max_model_len, sched->page_size, run->pages),
       .pages = run->pages, .integrity = instance->integrity, .page_tokens = sched->page_size,
       .requests = run->requests, .request_count = run->request_count,
       .output_tokens = output_tokens(run), .max_model_len = sched->max_model_len,
       .prompts = texts_of(engine, run), .end_token = -1, .team = engine->team, .threads = threads,
       .clock = clock == KC_ENGINE_VIRTUAL ? &engine->predicted : NULL};
-  size_t need = kc_cpu_need(&cpu);
+  size_t need = kc_exec_need(&exec);
   if (__builtin_add_overflow(need, kc_decision_need(sched->max_running), &need)) need = SIZE_MAX;
   KC_TRY(kc_arena_init(&engine->arena, need, diag));
-  KC_TRY(kc_cpu_init(&engine->cpu, &cpu, &engine->arena, diag));
-  const struct kc_executor executor = kc_cpu_executor(&engine->cpu);
-  engine->tap.row = cpu_row;
-  engine->tap.row_context = &engine->cpu;
+  KC_TRY(kc_exec_init(&engine->exec, &exec, &engine->arena, diag));
+  const struct kc_executor executor = kc_exec_executor(&engine->exec);
+  engine->tap.row = exec_row;
+  engine->tap.row_context = &engine->exec;
   return tap(engine, run, &executor, diag);
 }
 

@@ -1,7 +1,7 @@
-/* The engine behind a scenario's run: a small synthetic model, its KV pool, the CPU executor, and a
+/* The engine behind a scenario's run: a small synthetic model, its KV pool, the computing executor, and a
  * tap that takes the decision log.
  *
- *   kc_run (prepared) --attach--> replay.executor = tap -> CPU executor -> clock
+ *   kc_run (prepared) --attach--> replay.executor = tap -> executor -> clock
  *                                                            |            (predicted or wall)
  *                                          model, KV pool, threads
  *
@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 #include "engine/base/digest.h"
-#include "engine/exec/cpu_executor.h"
+#include "engine/exec/executor.h"
 #include "engine/exec/decision.h"
 #include "sim/scenario/scenario_run.h"
 
@@ -38,7 +38,7 @@ struct kc_engine {
   struct kc_arena arena;
   struct kc_cache cache;
   struct kc_team *team;
-  struct kc_cpu cpu;
+  struct kc_exec exec;
   struct kc_executor predicted; /* of the run, as prepared */
   struct kc_synthetic_prompts prompts;
   struct kc_content_prompts texts;

@@ -79,8 +79,8 @@ static uint64_t unequal_tokens(const struct twin_engine *a, const struct twin_en
   uint64_t unequal = 0;
   for (uint32_t i = 0; i < a->request_count; i++) {
     uint32_t count_a, count_b;
-    const int32_t *token_a = kc_cpu_output(&a->cpu, i, &count_a);
-    const int32_t *token_b = kc_cpu_output(&b->cpu, i, &count_b);
+    const int32_t *token_a = kc_exec_output(&a->exec, i, &count_a);
+    const int32_t *token_b = kc_exec_output(&b->exec, i, &count_b);
     for (uint32_t t = 0; t < count_a && t < count_b; t++) unequal += token_a[t] != token_b[t];
     *compared += count_a < count_b ? count_a : count_b;
   }
@@ -104,7 +104,7 @@ static void compare_tokens(const struct twin_engine *cached, const struct how *h
   }
   totals->unequal += unequal;
   forget(&plain, &plain_run);
-  if (cached->cpu.rows_cached == 0 || totals->canaries > 0) return;
+  if (cached->exec.rows_cached == 0 || totals->canaries > 0) return;
   other.text = TWIN_OWN;
   (void)execute(&plain, &plain_run, &other);
   other.forget = false;
@@ -130,10 +130,10 @@ static void compare(const struct how *how, struct totals *totals)
   }
   totals->runs++;
   totals->bytes += simulated.log.bytes;
-  totals->tokens += computed.cpu.tokens;
-  totals->cached += computed.cpu.rows_cached;
-  totals->repaired += computed.cpu.rows_repaired;
-  totals->discarded += computed.cpu.rows_discarded;
+  totals->tokens += computed.exec.tokens;
+  totals->cached += computed.exec.rows_cached;
+  totals->repaired += computed.exec.rows_repaired;
+  totals->discarded += computed.exec.rows_discarded;
   if (caches) compare_tokens(&computed, &real, totals);
   forget(&simulated, &simulated_run);
   forget(&computed, &computed_run);

@@ -94,7 +94,7 @@ int main(int argc, char **argv)
   execute(&computed, &model, &scenario, true);
   const bool equal = twin_logs_equal(&simulated.log, &computed.log);
   printf("%zu bytes of decisions, %" PRIu64 " steps, %" PRIu64 " tokens computed: %s\n",
-         simulated.log.bytes, computed.cpu.steps, computed.cpu.tokens,
+         simulated.log.bytes, computed.exec.steps, computed.exec.tokens,
          equal ? "equal" : "different");
   twin_engine_free(&simulated);
   twin_engine_free(&computed);

@@ -29,9 +29,9 @@ static void add_text(void *context, const char *text, size_t bytes)
   log->bytes += bytes;
 }
 
-static struct kc_decision_pair cpu_row(const void *context, uint32_t slot, uint32_t index)
+static struct kc_decision_pair exec_row(const void *context, uint32_t slot, uint32_t index)
 {
-  const struct kc_page_ref ref = kc_cpu_row(context, slot)[index];
+  const struct kc_page_ref ref = kc_exec_row(context, slot)[index];
   return (struct kc_decision_pair){ref.page, ref.tag};
 }
 
@@ -46,7 +46,7 @@ static struct kc_prompts prompts_of(struct twin_engine *e)
   return prompts;
 }
 
-static void make_cpu(struct twin_engine *e, struct kc_diag *diag)
+static void make_engine(struct twin_engine *e, struct kc_diag *diag)
 {
   const struct kc_instance_config *instance = e->instance;
   const struct kc_sched_config *sched = &instance->sched;
@@ -55,22 +55,22 @@ static void make_cpu(struct twin_engine *e, struct kc_diag *diag)
   if (kc_cache_init(&e->cache, &e->model->weights.recipe, &cache, diag) != KC_OK) {
     die("cache", diag);
   }
-  const struct kc_cpu_config cpu = {
+  const struct kc_exec_config exec = {
       .weights = &e->model->weights, .cache = &e->cache, .slots = sched->max_running,
-      .row_entries = kc_cpu_row_entries(sched->max_model_len, sched->page_size, instance->pages),
+      .row_entries = kc_exec_row_entries(sched->max_model_len, sched->page_size, instance->pages),
       .pages = instance->pages, .integrity = KC_INTEGRITY_BATCHED, .page_tokens = sched->page_size,
       .requests = e->requests, .request_count = e->request_count,
       .output_tokens = e->output_tokens, .max_model_len = sched->max_model_len,
       .prompts = prompts_of(e), .end_token = -1, .team = e->model->team,
       .threads = TWIN_THREADS, .clock = &e->predicted};
-  if (kc_arena_init(&e->arena, kc_cpu_need(&cpu) + kc_decision_need(sched->max_running), diag) !=
+  if (kc_arena_init(&e->arena, kc_exec_need(&exec) + kc_decision_need(sched->max_running), diag) !=
           KC_OK ||
-      kc_cpu_init(&e->cpu, &cpu, &e->arena, diag) != KC_OK) {
+      kc_exec_init(&e->exec, &exec, &e->arena, diag) != KC_OK) {
     die("engine", diag);
   }
-  e->tap.inner = kc_cpu_executor(&e->cpu);
-  e->tap.row = cpu_row;
-  e->tap.row_context = &e->cpu;
+  e->tap.inner = kc_exec_executor(&e->exec);
+  e->tap.row = exec_row;
+  e->tap.row_context = &e->exec;
 }
 
 /* Stands between instance and predicted executor: a tap, and the engine where it is real. */
@@ -83,7 +83,7 @@ struct kc_executor twin_wrap(void *context, const struct kc_executor *executor)
   e->tap = (struct kc_decision_tap){
       .inner = *executor, .write = add_text, .write_context = &e->log};
   if (e->real) {
-    make_cpu(e, &diag);
+    make_engine(e, &diag);
   } else if (kc_arena_init(&e->arena, kc_decision_need(slots), &diag) != KC_OK) {
     die("tap", &diag);
   }

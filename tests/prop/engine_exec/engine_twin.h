@@ -3,7 +3,7 @@
 #ifndef KC_TESTS_ENGINE_TWIN_H
 #define KC_TESTS_ENGINE_TWIN_H
 
-#include "engine/exec/cpu_executor.h"
+#include "engine/exec/executor.h"
 #include "engine/exec/decision.h"
 #include "engine/instance/instance.h"
 
@@ -36,7 +36,7 @@ struct twin_engine {
   /* the rest */
   struct kc_arena arena;
   struct kc_cache cache;
-  struct kc_cpu cpu;
+  struct kc_exec exec;
   struct kc_synthetic_prompts prompts;
   struct kc_content_prompts texts;
   struct kc_executor predicted;

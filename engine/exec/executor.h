@@ -1,4 +1,4 @@
-/* The CPU executor: computes the tokens of every step with the reference operations.
+/* The computing executor: computes the tokens of every step.
  *
  *   step delta --> slot tables (own copies of rows, tags, contexts)
  *              --> tag check of every entry that will be read
@@ -19,44 +19,19 @@
  * end-of-sequence token where one is set. With `clock` another executor (the predicted one) says
  * how long steps take; without, the wall clock does.
  */
-#ifndef KC_ENGINE_EXEC_CPU_EXECUTOR_H
-#define KC_ENGINE_EXEC_CPU_EXECUTOR_H
+#ifndef KC_ENGINE_EXEC_EXECUTOR_H
+#define KC_ENGINE_EXEC_EXECUTOR_H
 
 #include "engine/exec/forward.h"
+#include "engine/exec/prompts.h"
 #include "engine/exec/team.h"
 #include "engine/kv/table.h"
 #include "engine/sched/step.h"
 
-/* The text: token `position` of `request`, in [0, vocabulary). Called from any thread. */
-struct kc_prompts {
-  void *context;
-  int32_t (*token)(void *context, uint32_t request, uint32_t position);
-  bool whole; /* it goes on after the prompt: what the model says is kept, but not what it reads
-                 next. Else positions are those of the prompt */
-};
-
-/* Prompts that no text stands behind: drawn by counter from *seed, which outlives them. */
-struct kc_synthetic_prompts {
-  uint64_t seed;
-  uint32_t vocabulary;
-};
-struct kc_prompts kc_prompts_synthetic(struct kc_synthetic_prompts *prompts);
-
-/* Texts behind page keys: equal keys give equal tokens, whoever has them, so that a page found in
- * the prefix cache holds what its finder would have computed. Keys of traces cover outputs as well
- * (the next turn of a conversation repeats them), hence whole texts. Tokens after the last full
- * page are the request's own. Everything outlives the prompts. */
-struct kc_content_prompts {
-  uint64_t seed;
-  uint32_t vocabulary, page_tokens;
-  const struct kc_request *requests;
-};
-struct kc_prompts kc_prompts_of_contents(struct kc_content_prompts *prompts);
-
-struct kc_cpu_config {
+struct kc_exec_config {
   const struct kc_weights *weights; /* borrowed, like all pointers here */
   const struct kc_cache *cache;
-  uint32_t slots, row_entries;      /* of the instance's table: kc_cpu_row_entries */
+  uint32_t slots, row_entries;      /* of the instance's table: kc_exec_row_entries */
   uint32_t pages;                   /* of its pool */
   enum kc_integrity integrity;
   uint32_t page_tokens;
@@ -75,7 +50,7 @@ struct kc_cpu_config {
   void *on_token_context;
 };
 
-struct kc_cpu_slot {
+struct kc_exec_slot {
   bool active;
   bool decoding;
   bool dead;           /* had a violation; waits to leave */
@@ -90,12 +65,12 @@ struct kc_cpu_slot {
   uint32_t previous, next; /* join order */
 };
 
-struct kc_cpu_work; /* one piece of a step; cpu_executor.c */
-struct kc_cpu_fill; /* what is in a page; cpu_executor.c */
+struct kc_exec_work; /* one piece of a step; executor.c */
+struct kc_exec_fill; /* what is in a page; executor.c */
 
-struct kc_cpu {
-  struct kc_cpu_config config;
-  struct kc_cpu_slot *slot;
+struct kc_exec {
+  struct kc_exec_config config;
+  struct kc_exec_slot *slot;
   uint32_t slots, row_entries;       /* as in config */
   uint32_t first, last;        /* of the active slots, in join order */
   struct kc_page_ref *entry;   /* [slots][row_entries] */
@@ -104,9 +79,9 @@ struct kc_cpu {
   uint64_t counter[KC_TAG_COUNTERS]; /* all members' added up */
   struct kc_tag_event *ring;         /* of the checks; [KC_FORWARD_RING] */
   struct kc_forward *forward;  /* [threads] */
-  struct kc_cpu_work *work;    /* [slots] */
+  struct kc_exec_work *work;    /* [slots] */
   uint32_t work_count;
-  struct kc_cpu_fill *fill;    /* [pages] */
+  struct kc_exec_fill *fill;    /* [pages] */
   uint32_t waves;              /* of this step */
   uint32_t *order;             /* [slots]: work items, wave by wave */
   uint32_t *task_first;        /* [slots + 1]: places in `order` at which tasks begin */
@@ -129,20 +104,20 @@ struct kc_cpu {
 };
 
 /* Entries a slot's row needs: those of the longest sequence, or all pages there are. */
-uint32_t kc_cpu_row_entries(uint64_t max_model_len, uint32_t page_tokens, uint32_t pages);
+uint32_t kc_exec_row_entries(uint64_t max_model_len, uint32_t page_tokens, uint32_t pages);
 
-size_t kc_cpu_need(const struct kc_cpu_config *config);
-enum kc_err kc_cpu_init(struct kc_cpu *cpu, const struct kc_cpu_config *config,
+size_t kc_exec_need(const struct kc_exec_config *config);
+enum kc_err kc_exec_init(struct kc_exec *exec, const struct kc_exec_config *config,
                         struct kc_arena *arena, struct kc_diag *diag);
-struct kc_executor kc_cpu_executor(struct kc_cpu *cpu);
+struct kc_executor kc_exec_executor(struct kc_exec *exec);
 
 /* Tokens that a request produced so far; *count of them. NULL before it joined. */
-const int32_t *kc_cpu_output(const struct kc_cpu *cpu, uint32_t request, uint32_t *count);
+const int32_t *kc_exec_output(const struct kc_exec *exec, uint32_t request, uint32_t *count);
 
 /* Row of a slot as the executor has it, for decision logs. */
-static inline const struct kc_page_ref *kc_cpu_row(const struct kc_cpu *cpu, uint32_t slot)
+static inline const struct kc_page_ref *kc_exec_row(const struct kc_exec *exec, uint32_t slot)
 {
-  return cpu->entry + (size_t)slot * cpu->row_entries;
+  return exec->entry + (size_t)slot * exec->row_entries;
 }
 
 #endif

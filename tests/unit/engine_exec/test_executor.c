@@ -1,5 +1,5 @@
 /* timeout: 300
- * The CPU executor under a real instance: tokens are those of sequences run alone, whatever the
+ * The computing executor under a real instance: tokens are those of sequences run alone, whatever the
  * batch, the chunks, preemptions and threads; its decision log is the predicted executor's; faults
  * in its rows abort exactly their victims.
  */
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "engine/exec/cpu_executor.h"
+#include "engine/exec/executor.h"
 #include "engine/exec/decision.h"
 #include "engine/instance/instance.h"
 #include "engine/sched/vllm_0_19.h"
@@ -87,7 +87,7 @@ struct world {
   struct kc_team *team;
   struct kc_arena arena;
   struct kc_instance instance;
-  struct kc_cpu cpu;
+  struct kc_exec exec;
   struct kc_synthetic_prompts prompts;
   struct plain_executor plain;
   struct kc_executor clock, inner;
@@ -98,9 +98,9 @@ struct world {
   uint64_t preemptions, step;
 };
 
-static struct kc_decision_pair cpu_row(const void *context, uint32_t slot, uint32_t index)
+static struct kc_decision_pair exec_row(const void *context, uint32_t slot, uint32_t index)
 {
-  const struct kc_page_ref ref = kc_cpu_row(context, slot)[index];
+  const struct kc_page_ref ref = kc_exec_row(context, slot)[index];
   return (struct kc_decision_pair){ref.page, ref.tag};
 }
 
@@ -135,9 +135,9 @@ static void make_requests(struct world *w)
 static void make_executor(struct world *w, const struct kc_instance_config *config)
 {
   struct kc_diag diag = {0};
-  const struct kc_cpu_config cpu = {
+  const struct kc_exec_config exec = {
       .weights = &w->weights, .cache = &w->cache, .slots = w->max_running,
-      .row_entries = kc_cpu_row_entries(config->sched.max_model_len, PAGE, w->pages),
+      .row_entries = kc_exec_row_entries(config->sched.max_model_len, PAGE, w->pages),
       .pages = w->pages, .integrity = w->executor_integrity, .page_tokens = PAGE,
       .requests = w->request, .request_count = REQUESTS, .output_tokens = 1000,
       .max_model_len = config->sched.max_model_len, .prompts = kc_prompts_synthetic(&w->prompts),
@@ -146,8 +146,8 @@ static void make_executor(struct world *w, const struct kc_instance_config *conf
   if (w->predicted_only) {
     w->inner = w->clock;
   } else {
-    if (kc_cpu_init(&w->cpu, &cpu, &w->arena, &diag) != KC_OK) fail_msg("%s", diag.text);
-    w->inner = kc_cpu_executor(&w->cpu);
+    if (kc_exec_init(&w->exec, &exec, &w->arena, &diag) != KC_OK) fail_msg("%s", diag.text);
+    w->inner = kc_exec_executor(&w->exec);
   }
 }
 
@@ -173,8 +173,8 @@ static void start(struct world *w)
   w->plain.requests = w->request;
   w->clock = (struct kc_executor){&w->plain, "predicted", plain_run};
   w->log.at = malloc(LOG_BYTES);
-  w->tap = (struct kc_decision_tap){.row = w->predicted_only ? NULL : cpu_row,
-                                    .row_context = &w->cpu,
+  w->tap = (struct kc_decision_tap){.row = w->predicted_only ? NULL : exec_row,
+                                    .row_context = &w->exec,
                                     .write = add_text,
                                     .write_context = &w->log};
   assert_int_equal(kc_decision_init(&w->tap, w->max_running, &w->arena), KC_OK);
@@ -254,7 +254,7 @@ static void expect_tokens_of_lone_runs(const struct world *w)
     int32_t want[64];
     uint32_t count;
     run_alone(w, i, want);
-    const int32_t *got = kc_cpu_output(&w->cpu, i, &count);
+    const int32_t *got = kc_exec_output(&w->exec, i, &count);
     assert_int_equal(count, w->request[i].output_tokens);
     for (uint32_t t = 0; t < count; t++) {
       if (got[t] != want[t]) fail_msg("request %u token %u: %d, alone %d", i, t, got[t], want[t]);
@@ -285,9 +285,9 @@ static void batches_do_not_change_tokens(void **state)
       assert_int_equal(w.outcome[i].status, KC_STATUS_COMPLETED);
     }
     expect_tokens_of_lone_runs(&w);
-    assert_int_equal(w.cpu.counter[KC_COUNT_CHECKS], w.cpu.steps);
-    assert_int_equal(w.cpu.counter[KC_COUNT_EVENTS], 0);
-    assert_int_equal(w.cpu.counter[KC_COUNT_WRITES_REFUSED], 0);
+    assert_int_equal(w.exec.counter[KC_COUNT_CHECKS], w.exec.steps);
+    assert_int_equal(w.exec.counter[KC_COUNT_EVENTS], 0);
+    assert_int_equal(w.exec.counter[KC_COUNT_WRITES_REFUSED], 0);
     stop(&w);
   }
 }
@@ -316,9 +316,9 @@ static uint32_t victim_slot, victim_request;
 static void pick_victim(struct world *w)
 {
   for (uint32_t s = 0; s < w->max_running; s++) {
-    if (!w->cpu.slot[s].decoding || w->cpu.extent[s] < 2) continue;
+    if (!w->exec.slot[s].decoding || w->exec.extent[s] < 2) continue;
     victim_slot = s;
-    victim_request = w->cpu.slot[s].request;
+    victim_request = w->exec.slot[s].request;
     return;
   }
   fail_msg("nobody decodes");
@@ -326,7 +326,7 @@ static void pick_victim(struct world *w)
 
 static struct kc_page_ref *victim_entry(struct world *w, uint32_t index)
 {
-  return &w->cpu.entry[victim_slot * w->cpu.row_entries + index];
+  return &w->exec.entry[victim_slot * w->exec.row_entries + index];
 }
 
 static void stale_tag(struct world *w, uint64_t step)
@@ -375,14 +375,14 @@ static void faults_abort_their_victims_alone(void **state)
       if (victim) assert_int_equal(o->reason, KC_REASON_INTEGRITY);
     }
     assert_int_equal(failed, 1);
-    assert_int_equal(w.cpu.counter[KC_COUNT_EVENTS], 1);
-    assert_int_equal(w.cpu.ring[0].slot, victim_slot);
+    assert_int_equal(w.exec.counter[KC_COUNT_EVENTS], 1);
+    assert_int_equal(w.exec.ring[0].slot, victim_slot);
     for (uint32_t i = 0; i < REQUESTS; i += 3) { /* the others' tokens are untouched */
       int32_t want[64];
       uint32_t count;
       if (i == victim_request) continue;
       run_alone(&w, i, want);
-      const int32_t *got = kc_cpu_output(&w.cpu, i, &count);
+      const int32_t *got = kc_exec_output(&w.exec, i, &count);
       assert_int_equal(count, w.request[i].output_tokens);
       assert_memory_equal(got, want, count * sizeof *got);
     }
