@@ -14,7 +14,7 @@
 #include "sim/replay/replay.h"
 
 #define KC_STORE_APPLICATION_ID 0x6b766370
-#define KC_STORE_SCHEMA 3
+#define KC_STORE_SCHEMA 4
 
 enum { KC_STORE_ROWS_MAX = 100000000 }; /* of one run, like the requests of a workload */
 
@@ -78,6 +78,32 @@ void kc_store_run_abort(struct kc_store *store);
  * kc_diag_list_result(problems). Runs that an older program stored in another layout of hash and
  * document are not recomputed; *older (may be NULL) is their number. */
 enum kc_err kc_store_verify(struct kc_store *store, int64_t *older, struct kc_diag_list *problems);
+
+/* ---- measurements ---- */
+
+/* One figure that a machine gave: a kernel's time, a model's perplexity. Belongs to no run. Strings
+ * are borrowed for the call; when read, they are clean (kc_text_clean), valid during the visit. */
+struct kc_measurement {
+  const char *kind;         /* what was done: "eval", "bench" */
+  const char *subject;      /* to what: "tiny-gqa weights=bf16 kv=fp8-e4m3" */
+  const char *metric, *unit;
+  double value;             /* finite */
+  const char *device;       /* that computed it: "cpu", "NVIDIA H200" */
+  const char *measured_utc; /* 2026-01-31T12:00:00Z */
+  const char *version;      /* of the program */
+  bool emulated;            /* the device was imitated: no times of it mean anything */
+};
+
+/* Appends all of them, or none. KC_ERR_STORE. */
+enum kc_err kc_store_add_measurements(struct kc_store *store, const struct kc_measurement *list,
+                                      size_t count, struct kc_diag *diag);
+
+typedef enum kc_err (*kc_measurement_visitor)(void *context,
+                                              const struct kc_measurement *measurement);
+
+/* Calls `visit` for every measurement, oldest first; its error ends the walk and is returned. */
+enum kc_err kc_store_each_measurement(struct kc_store *store, kc_measurement_visitor visit,
+                                      void *context, struct kc_diag *diag);
 
 /* ---- reading ---- */
 

@@ -8,6 +8,8 @@
  *    +--- n violation         requests ended by the page-tag check, whatever rows are kept
  *    +--- n run_group         figures of the cold and the warm requests, of each class and tenant
  *
+ *   n measurement             figures that machines gave, without a run
+ *
  * The row of a run is written last, so children refer to a parent that is not there yet: their
  * foreign keys are deferred to the commit, which then proves that no child is an orphan. Children
  * are WITHOUT ROWID and start their key with run_id: a run is one contiguous range of each tree,
@@ -137,5 +139,16 @@ static const char trust_schema[] =
   " CHECK (trust_basis IN ('datasheet', 'kernels', 'serving'));"
   "ALTER TABLE run ADD COLUMN outside_ps INTEGER CHECK (outside_ps >= 0);";
 
+/* Figures that machines gave, outside of any run. Dates and devices are kept, so nothing here is
+ * compared byte for byte. */
+static const char measurement_schema[] =
+  "CREATE TABLE measurement ("
+  "id INTEGER PRIMARY KEY CHECK (id > 0),"
+  "kind TEXT NOT NULL, subject TEXT NOT NULL, metric TEXT NOT NULL,"
+  "value REAL NOT NULL, unit TEXT NOT NULL, device TEXT NOT NULL,"
+  "measured_utc TEXT NOT NULL, version TEXT NOT NULL,"
+  "emulated INTEGER NOT NULL CHECK (emulated IN (0, 1))"
+  ") STRICT;";
+
 const char *const kc_store_migration[KC_STORE_SCHEMA] = {first_schema, caching_schema,
-                                                         trust_schema};
+                                                         trust_schema, measurement_schema};

@@ -136,12 +136,12 @@ static void test_file_is_marked(void **state)
   struct place *place = *state;
   struct kc_store *store = open_store(place->path);
   assert_int_equal(scalar(store, "PRAGMA application_id"), 0x6b766370);
-  assert_int_equal(scalar(store, "PRAGMA user_version"), 3);
+  assert_int_equal(scalar(store, "PRAGMA user_version"), 4);
   assert_int_equal(scalar(store, "PRAGMA synchronous"), 2);
   assert_int_equal(scalar(store, "PRAGMA foreign_keys"), 1);
   assert_int_equal(scalar(store, "SELECT journal_mode = 'wal' FROM pragma_journal_mode"), 1);
   assert_int_equal(scalar(store, "SELECT count(*) FROM pragma_table_list"
-                          " WHERE schema = 'main' AND name NOT LIKE 'sqlite_%' AND strict"), 7);
+                          " WHERE schema = 'main' AND name NOT LIKE 'sqlite_%' AND strict"), 8);
   kc_store_close(store);
 }
 
@@ -556,6 +556,46 @@ static void test_memory_by_hand(void **state)
   kc_store_close(store);
 }
 
+struct seen {
+  uint32_t count;
+  double sum;
+  bool right;
+};
+
+static enum kc_err see_measurement(void *context, const struct kc_measurement *m)
+{
+  struct seen *seen = context;
+  seen->right = seen->right && strcmp(m->kind, "eval") == 0 && strcmp(m->unit, "nats") == 0 &&
+                strcmp(m->subject, "a?b") == 0 && m->emulated == (seen->count % 2 == 1);
+  seen->sum += m->value;
+  seen->count++;
+  return KC_OK;
+}
+
+/* Measurements come back in order, clean, and belong to no run. */
+static void test_measurements(void **state)
+{
+  struct place *place = *state;
+  struct kc_store *store = open_store(place->path);
+  struct kc_diag diag = {0};
+  struct kc_diag_list problems;
+  struct seen seen = {.right = true};
+  struct kc_measurement m[2] = {{.kind = "eval", .subject = "a\nb", .metric = "kl", .unit = "nats",
+                                 .value = 0.25, .device = "cpu", .version = "1",
+                                 .measured_utc = "2026-01-31T12:00:00Z"}};
+  m[1] = m[0];
+  m[1].value = 2.0;
+  m[1].emulated = true;
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(kc_store_add_measurements(store, m, 2, &diag), KC_OK);
+  }
+  assert_int_equal(kc_store_each_measurement(store, see_measurement, &seen, &diag), KC_OK);
+  assert_int_equal(seen.count, 4);
+  assert_true(seen.right && seen.sum == 4.5);
+  assert_int_equal(kc_store_verify(store, NULL, &problems), KC_OK);
+  kc_store_close(store);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -575,6 +615,7 @@ int main(void)
     cmocka_unit_test_setup_teardown(test_choose_names_what_is_wrong, make_place, remove_place),
     cmocka_unit_test_setup_teardown(test_distribution_by_hand, make_place, remove_place),
     cmocka_unit_test_setup_teardown(test_memory_by_hand, make_place, remove_place),
+    cmocka_unit_test_setup_teardown(test_measurements, make_place, remove_place),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -187,12 +187,12 @@ static void test_other_schemas(void **state)
 {
   struct place *place = *state;
   make_database(place->path, 1);
-  run_sql(place->path, "PRAGMA user_version = 4");
-  expect_refused(place->path, KC_ERR_STORE, "schema 4, written by a newer kvcap");
+  run_sql(place->path, "PRAGMA user_version = 5");
+  expect_refused(place->path, KC_ERR_STORE, "schema 5, written by a newer kvcap");
   run_sql(place->path, "PRAGMA user_version = -1");
   expect_refused(place->path, KC_ERR_STORE, "damaged: schema -1");
-  run_sql(place->path, "PRAGMA user_version = 3; DROP TABLE violation");
-  expect_refused(place->path, KC_ERR_STORE, "6 of the 7 tables");
+  run_sql(place->path, "PRAGMA user_version = 4; DROP TABLE violation");
+  expect_refused(place->path, KC_ERR_STORE, "7 of the 8 tables");
 }
 
 /* A file as schema 1 left it. It is brought up when a run is stored in it; its old run keeps layout
@@ -220,7 +220,7 @@ static void test_older_schema_is_migrated(void **state)
     snprintf(sql, sizeof sql, "ALTER TABLE request DROP COLUMN %s", since_request[i]);
     run_sql(place->path, sql);
   }
-  run_sql(place->path, "DROP TABLE run_group; PRAGMA user_version = 1;"
+  run_sql(place->path, "DROP TABLE run_group; DROP TABLE measurement; PRAGMA user_version = 1;"
           "UPDATE run SET summary_json = json_set(summary_json, '$.schema', 1)");
   expect_failure(kc_store_open_read(&store, place->path, &diag), &diag, KC_ERR_STORE,
                  "the older schema 1");
