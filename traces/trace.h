@@ -185,6 +185,9 @@ enum kc_err kc_trace_load_files(struct kc_trace *trace, const char *const *path,
 enum kc_err kc_trace_parse(struct kc_trace *trace, const char *path, const char *data, size_t bytes,
                            const struct kc_trace_options *options, struct kc_diag *diag);
 void kc_trace_free(struct kc_trace *trace);
+/* A copy of its own, of all that `from` holds. KC_ERR_MEMORY: `trace` is empty then. */
+enum kc_err kc_trace_copy(struct kc_trace *trace, const struct kc_trace *from,
+                          struct kc_diag *diag);
 
 /* The path of a file by its number, as it was opened; "" for a trace that was not read. */
 const char *kc_trace_file_name(const struct kc_trace *trace, uint32_t file);

@@ -85,19 +85,31 @@ static void add_bounds(const struct kc_option *option, char *out, size_t size)
   snprintf(out, size, " from %s to %s", least, most);
 }
 
+/* "one of sglang, vllm"; of a list that is too long the first, then "...". */
+static const char *expected_choice(const struct kc_option *option, char out[EXPECTED_BYTES])
+{
+  enum { ROOM = EXPECTED_BYTES - (int)sizeof ", ..." };
+  int n = snprintf(out, EXPECTED_BYTES, "%s", type_words(option->type));
+  KC_ASSERT(option->values != NULL && n < ROOM);
+  for (const char *value = option->values; *value != '\0';) {
+    const int span = (int)strcspn(value, "|");
+    const char *separator = value == option->values ? "" : ", ";
+    if (n + span + 2 > ROOM) {
+      snprintf(out + n, (size_t)(EXPECTED_BYTES - n), ", ...");
+      return out;
+    }
+    n += snprintf(out + n, (size_t)(EXPECTED_BYTES - n), "%s%.*s", separator, span, value);
+    value += span + (value[span] == '|');
+  }
+  return out;
+}
+
 /* "a whole number of tokens from 1 to 4096", "one of sglang, vllm". */
 static const char *expected(const struct kc_option *option, char out[EXPECTED_BYTES])
 {
-  KC_ASSERT(option->type != KC_OPTION_CHOICE || option->values != NULL);
+  if (option->type == KC_OPTION_CHOICE) return expected_choice(option, out);
   int n = snprintf(out, EXPECTED_BYTES, "%s", type_words(option->type));
-  if (option->type == KC_OPTION_CHOICE) {
-    for (const char *c = option->values; *c != '\0' && n < EXPECTED_BYTES - 3; c++) {
-      out[n++] = *c == '|' ? ',' : *c;
-      if (*c == '|') out[n++] = ' ';
-    }
-    out[n] = '\0';
-    return out;
-  }
+  KC_ASSERT(n > 0 && n < EXPECTED_BYTES);
   if (option->unit != NULL && option->type != KC_OPTION_BYTES &&
       option->type != KC_OPTION_DURATION && option->type != KC_OPTION_TEXT) {
     n += snprintf(out + n, (size_t)(EXPECTED_BYTES - n), " of %s", option->unit);

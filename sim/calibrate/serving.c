@@ -125,7 +125,7 @@ enum kc_err kc_serving_load(struct kc_serving_fit *fit, const char *path, const 
   if (err != KC_OK) return err;
   for (uint32_t i = 0; err == KC_OK && i < plain->scenario.expect_count; i++) {
     const struct kc_expect *e = &plain->scenario.expect[i];
-    const bool rate = e->metric == KC_METRIC_OUTPUT_TOK_S || e->metric == KC_METRIC_INPUT_TOK_S;
+    const bool rate = e->metric == KC_FIGURE_OUTPUT_TOK_S || e->metric == KC_FIGURE_INPUT_TOK_S;
     if (!rate || e->kind != KC_EXPECT_CALIBRATED || e->has_against) continue;
     if (only != NULL && strcmp(only, e->what) != 0) continue;
     err = add_row(fit, e, diag);
@@ -189,7 +189,7 @@ static enum kc_err read_row(struct kc_serving_fit *fit, const struct table_reade
   for (int c = 0; c < COLUMNS; c++) {
     KC_TRY(read_cell(reader, cells, (enum table_column)c, &value[c], &has[c], diag));
   }
-  struct kc_expect expect = {.metric = KC_METRIC_OUTPUT_TOK_S, .kind = KC_EXPECT_CALIBRATED,
+  struct kc_expect expect = {.metric = KC_FIGURE_OUTPUT_TOK_S, .kind = KC_EXPECT_CALIBRATED,
                              .value = value[COLUMN_TOK_S]};
   KC_ASSERT(expect.value > 0);
   size_t used = (size_t)snprintf(expect.set, sizeof expect.set, "workload.closed.concurrency=%.0f",

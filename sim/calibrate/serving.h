@@ -10,7 +10,7 @@
 #ifndef KC_SIM_CALIBRATE_SERVING_H
 #define KC_SIM_CALIBRATE_SERVING_H
 
-#include "sim/scenario/measure.h"
+#include "sim/plan/point.h"
 
 enum kc_serving_term {
   KC_TERM_HOST,    /* host_step_us, >= 0 */

@@ -71,9 +71,8 @@ static enum kc_err simulate(struct kc_serving_fit *fit, uint32_t r,
 {
   struct kc_point *point = fit->row[r].point;
   use_values(point, fit, v);
-  point->ran = false;
-  KC_TRY(kc_point_run(point, diag));
-  KC_TRY(kc_point_metric(point, &fit->row[r].expect, rate, diag));
+  KC_TRY(kc_point_run(point, NULL, NULL, diag));
+  KC_TRY(kc_expect_value(&fit->row[r].expect, &point->figures, point->scenario.name, rate, diag));
   if (*rate > 0) return KC_OK;
   return kc_fail(diag, KC_ERR_INPUT, "the run of %s produced nothing", fit->row[r].label);
 }
@@ -84,8 +83,7 @@ static enum kc_err seconds(struct kc_serving_fit *fit, uint32_t r,
 {
   double rate;
   KC_TRY(simulate(fit, r, v, &rate, diag));
-  const struct kc_summary *s = &fit->row[r].point->summary;
-  *out = (double)s->makespan_ps / 1e12;
+  *out = fit->row[r].point->figures.value[KC_FIGURE_MAKESPAN_S];
   KC_ASSERT(*out > 0);
   return KC_OK;
 }
@@ -248,7 +246,7 @@ static enum kc_err measure(struct kc_serving_fit *fit, struct linear *p, struct 
   for (uint32_t r = 0; r < p->rows; r++) {
     double rate;
     KC_TRY(simulate(fit, r, &here, &rate, diag));
-    const double time = (double)fit->row[r].point->summary.makespan_ps / 1e12;
+    const double time = fit->row[r].point->figures.value[KC_FIGURE_MAKESPAN_S];
     p->measured[r] = time * rate / fit->row[r].expect.value;
     KC_ASSERT(p->measured[r] > 0);
   }
@@ -310,7 +308,7 @@ static enum kc_err note_residuals(struct kc_serving_fit *fit, struct kc_diag *di
     KC_TRY(simulate(fit, r, &fit->best, &fit->predicted[r], diag));
     fit->residual_percent[r] = 100.0 * (fit->predicted[r] / measured - 1.0);
     fit->residual_max = fmax(fit->residual_max, fabs(fit->residual_percent[r]));
-    const bool prefill = fit->row[r].expect.metric == KC_METRIC_INPUT_TOK_S;
+    const bool prefill = fit->row[r].expect.metric == KC_FIGURE_INPUT_TOK_S;
     const double tokens = prefill ? closed->input_tokens : closed->concurrency;
     fit->batch_min = fmin(fit->batch_min, tokens);
     fit->batch_max = fmax(fit->batch_max, tokens);

@@ -8,16 +8,6 @@
 
 enum { TENANTS_PRINTED = 8 };
 
-/* A hit rate is known only where prompts are, and where they were cached. */
-static bool hit_ratio(const struct kc_run *run, double *ratio)
-{
-  const struct kc_summary *s = &run->result.summary;
-  const bool known = run->prefix_cache && run->content_source != KC_CONTENT_UNKNOWN;
-  if (!known || s->admitted_tokens == 0) return false;
-  *ratio = (double)s->cached_tokens / (double)s->admitted_tokens;
-  return true;
-}
-
 static const char *trust_word(const struct kc_run *run)
 {
   return kc_cost_level_name(kc_run_trust(run).level);
@@ -43,7 +33,7 @@ static json_t *cache_json(const struct kc_run *run)
   json_object_set_new(object, "prompt_tokens", count(s->admitted_tokens));
   json_object_set_new(object, "cached_tokens", count(s->cached_tokens));
   json_object_set_new(object, "hit_token_ratio",
-                      hit_ratio(run, &ratio) ? json_real(ratio) : json_null());
+                      kc_run_hit_rate(run, &ratio) ? json_real(ratio) : json_null());
   json_object_set_new(object, "recached_tokens", count(s->recached_tokens));
   json_object_set_new(object, "warm_requests", count(s->warm_requests));
   json_object_set_new(object, "pages_evicted", count(s->pages_evicted));
@@ -134,32 +124,15 @@ static json_t *faults_json(const struct kc_run *run)
   return object;
 }
 
-/* Completed requests a second that kept the limits of their class. */
-static double goodput(const struct kc_run *run)
-{
-  const struct kc_summary *s = &run->result.summary;
-  KC_ASSERT(s->slo_met <= s->requests_total);
-  return s->makespan_ps > 0 ? (double)s->slo_met * 1e12 / (double)s->makespan_ps : 0.0;
-}
-
-static bool has_limits(const struct kc_run *run)
-{
-  for (uint32_t i = 0; i < run->scenario->workload.clients.class_count; i++) {
-    const struct kc_limits *limits = &run->limits[i];
-    if (limits->ttft_ps != KC_PS_NEVER || limits->tpot_ps != KC_PS_NEVER) return true;
-  }
-  return false;
-}
-
 void kc_run_groups_json(json_t *root, const struct kc_run *run)
 {
-  double ratio;
+  double ratio, goodput;
   json_object_set_new(root, "cache_hit_token_ratio",
-                      hit_ratio(run, &ratio) ? json_real(ratio) : json_null());
+                      kc_run_hit_rate(run, &ratio) ? json_real(ratio) : json_null());
   json_object_set_new(root, "prefix_cache", cache_json(run));
   json_object_set_new(root, "slo_met", count(run->result.summary.slo_met));
   json_object_set_new(root, "goodput_req_s",
-                      has_limits(run) ? json_real(goodput(run)) : json_null());
+                      kc_run_goodput(run, &goodput) ? json_real(goodput) : json_null());
   json_object_set_new(root, "contaminated", count(run->result.summary.contaminated));
   json_object_set_new(root, "faults", faults_json(run));
   add_classes(root, run);
@@ -184,7 +157,7 @@ static void print_cache(const struct kc_run *run)
                                         : "the workload has prompts that begin alike");
     return;
   }
-  if (!hit_ratio(run, &ratio)) {
+  if (!kc_run_hit_rate(run, &ratio)) {
     printf("  cache     on; %s\n", known_from[run->content_source]);
     return;
   }
@@ -268,10 +241,11 @@ void kc_run_groups_print(const struct kc_run *run)
 {
   const struct kc_groups *groups = &run->metrics.groups;
   char a[32];
+  double goodput;
   print_cache(run);
   print_faults(run);
-  if (has_limits(run)) {
-    printf("  goodput   %.3f requests/s: %s completed within their limits\n", goodput(run),
+  if (kc_run_goodput(run, &goodput)) {
+    printf("  goodput   %.3f requests/s: %s completed within their limits\n", goodput,
            kc_run_grouped(run->result.summary.slo_met, a));
   }
   if (groups->group == NULL) return;

@@ -264,14 +264,15 @@ static json_t *intervals_of(const struct kc_intervals *intervals)
 {
   if (intervals == NULL) return json_null();
   json_t *object = json_object(), *figures = json_object();
-  for (int f = 0; f < KC_INTERVAL_FIGURES; f++) {
+  for (int f = 0; f < KC_FIGURES; f++) {
     const struct kc_interval *i = &intervals->figure[f];
+    if (!kc_figure_needs_run((enum kc_figure)f)) continue;
     json_t *figure = json_object();
     json_object_set_new(figure, "count", count(i->count));
     json_object_set_new(figure, "p5", i->count > 0 ? json_real(i->low) : json_null());
     json_object_set_new(figure, "p50", i->count > 0 ? json_real(i->median) : json_null());
     json_object_set_new(figure, "p95", i->count > 0 ? json_real(i->high) : json_null());
-    json_object_set_new(figures, kc_interval_name((enum kc_interval_figure)f), figure);
+    json_object_set_new(figures, kc_figure_name((enum kc_figure)f), figure);
   }
   json_object_set_new(object, "figures", figures);
   json_object_set_new(object, "replicates", count(intervals->replicates));

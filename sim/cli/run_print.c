@@ -396,6 +396,11 @@ static void print_cost(const struct kc_run *run)
          scenario->seed);
 }
 
+/* The headline; the JSON document has all. */
+static const enum kc_figure interval_figures[] = {
+    KC_FIGURE_OUTPUT_TOK_S, KC_FIGURE_TTFT_MEAN_MS, KC_FIGURE_TTFT_P95_MS, KC_FIGURE_TPOT_MEAN_MS,
+    KC_FIGURE_TPOT_P95_MS, KC_FIGURE_E2E_MEAN_MS, KC_FIGURE_E2E_P95_MS, KC_FIGURE_USD_PER_MTOK};
+
 static void print_intervals(const struct kc_intervals *intervals)
 {
   if (intervals == NULL) return;
@@ -405,10 +410,10 @@ static void print_intervals(const struct kc_intervals *intervals)
              : intervals->host_unknown ? ", host up to 1 ms a step more" : ", host 10 %",
          intervals->seed_matters ? ", other seeds" : "; the workload has no random part");
   printf("  %-14s %12s %12s %12s\n", "", "5 %", "median", "95 %");
-  for (int f = 0; f < KC_INTERVAL_FIGURES; f++) {
-    const struct kc_interval *i = &intervals->figure[f];
+  for (size_t f = 0; f < sizeof interval_figures / sizeof interval_figures[0]; f++) {
+    const struct kc_interval *i = &intervals->figure[interval_figures[f]];
     if (i->count == 0) continue;
-    printf("  %-14s %12.2f %12.2f %12.2f\n", kc_interval_name((enum kc_interval_figure)f), i->low,
+    printf("  %-14s %12.2f %12.2f %12.2f\n", kc_figure_name(interval_figures[f]), i->low,
            i->median, i->high);
   }
 }

@@ -77,7 +77,7 @@ static enum kc_err find_point(struct points *points, const char *changes, bool r
   }
   if (*out == NULL) KC_TRY(load_point(points, changes, out, diag));
   KC_ASSERT(*out != NULL);
-  return run && !(*out)->ran ? kc_point_run(*out, diag) : KC_OK;
+  return run && !(*out)->ran ? kc_point_run(*out, NULL, NULL, diag) : KC_OK;
 }
 
 static struct kc_cost_trust worse(struct kc_cost_trust a, struct kc_cost_trust b)
@@ -88,18 +88,19 @@ static struct kc_cost_trust worse(struct kc_cost_trust a, struct kc_cost_trust b
 static enum kc_err predict(struct points *points, struct kc_verify_row *row, struct kc_diag *diag)
 {
   const struct kc_expect *expect = &row->expect;
-  const bool run = kc_expect_needs_run((enum kc_expect_metric)expect->metric);
+  const bool run = kc_expect_needs_run(expect->metric);
   struct kc_point *point, *base;
   KC_TRY(find_point(points, expect->set, run, &point, diag));
   const struct kc_workload_spec *work = &point->scenario.workload;
   row->concurrency = work->is_closed ? work->closed.concurrency : 0;
   row->ran = run;
   row->trust = point->trust;
-  KC_TRY(kc_point_metric(point, expect, &row->predicted, diag));
+  const char *name = points->point[0]->scenario.name;
+  KC_TRY(kc_expect_value(expect, &point->figures, name, &row->predicted, diag));
   if (!expect->has_against) return KC_OK;
   double value;
   KC_TRY(find_point(points, expect->against, run, &base, diag));
-  KC_TRY(kc_point_metric(base, expect, &value, diag));
+  KC_TRY(kc_expect_value(expect, &base->figures, name, &value, diag));
   if (value == 0) return kc_fail(diag, KC_ERR_INPUT, "the figure to compare with is 0");
   row->predicted = 100.0 * (row->predicted / value - 1.0);
   row->trust = worse(row->trust, base->trust);

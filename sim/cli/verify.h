@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-#include "sim/scenario/measure.h"
+#include "sim/plan/point.h"
 
 struct kc_verify_row {
   struct kc_expect expect;

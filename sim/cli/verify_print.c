@@ -114,7 +114,7 @@ void kc_verify_print(const struct kc_verify_file *file)
     trust_text(cell[4], row);
     printf("  %-38s %-8s %14s %14s %10s  %-14s %s%s\n", row->expect.what,
            row->expect.has_against ? "change"
-               : kc_expect_metric_unit((enum kc_expect_metric)row->expect.metric), cell[0], cell[1],
+               : kc_expect_metric_unit(row->expect.metric), cell[0], cell[1],
            cell[2], cell[3], cell[4],
            !row->holds ? "  OUTSIDE" : has_bound(&row->expect) ? "" : "  (shown only)");
     if (!row->has_value) printf("      %s\n", row->problem.text);
@@ -138,9 +138,9 @@ static json_t *row_json(const struct kc_verify_row *row)
   set_bound(bound, "at_most", e->has_at_most, e->at_most);
   json_object_set_new(object, "what", kc_cli_json_string(e->what));
   json_object_set_new(object, "metric",
-                      json_string(kc_expect_metric_name((enum kc_expect_metric)e->metric)));
+                      json_string(kc_expect_metric_name(e->metric)));
   json_object_set_new(object, "unit", json_string(
-      e->has_against ? "percent" : kc_expect_metric_unit((enum kc_expect_metric)e->metric)));
+      e->has_against ? "percent" : kc_expect_metric_unit(e->metric)));
   json_object_set_new(object, "published", json_real(e->value));
   json_object_set_new(object, "predicted",
                       row->has_value ? json_real(row->predicted) : json_null());
@@ -194,7 +194,7 @@ enum kc_err kc_verify_csv(const struct kc_verify_file *files, size_t count, cons
     for (uint32_t i = 0; i < files[f].count; i++) {
       const struct kc_verify_row *row = &files[f].row[i];
       const bool shown = row->has_value && row->concurrency > 0 && !row->expect.has_against &&
-                         row->expect.metric == KC_METRIC_OUTPUT_TOK_S;
+                         row->expect.metric == KC_FIGURE_OUTPUT_TOK_S;
       if (!shown) continue;
       fprintf(out, "%u,", series);
       put_cell(out, files[f].name);

@@ -1,11 +1,11 @@
 /* The expect: list of a scenario (see expect.h): its option table, its checks, its arithmetic. */
 #include "sim/scenario/expect.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/check.h"
+#include "engine/base/number.h"
 #include "engine/base/option.h"
 
 #define FIELD(field) .offset = offsetof(struct kc_expect, field), \
@@ -13,33 +13,16 @@
 #define GIVEN(field) .set_offset = offsetof(struct kc_expect, field)
 #define COUNT(table) (sizeof(table) / sizeof(table)[0])
 
-struct metric_row {
-  const char *name, *unit;
-  bool run;
-};
-
-static const struct metric_row metrics[] = {
-  {"output_tok_s", "tok/s", true},          {"input_tok_s", "tok/s", true},
-  {"tpot_mean_ms", "ms", true},             {"ttft_mean_ms", "ms", true},
-  {"e2e_p95_ms", "ms", true},               {"usd_per_mtok", "USD", true},
-  {"kv_tokens", "tokens", false},           {"kv_room_gib", "GiB", false},
-  {"checkpoint_gib", "GiB", false},         {"checkpoint_gpu_gib", "GiB", false},
-  {"weights_gpu_gib", "GiB", false},        {"requests_fit", "requests", false},
-  {"largest_fit", "requests", false},
-};
-static_assert(COUNT(metrics) == KC_METRICS, "one row a metric");
-
-#define METRICS \
-  "output_tok_s|input_tok_s|tpot_mean_ms|ttft_mean_ms|e2e_p95_ms|usd_per_mtok|kv_tokens|" \
-  "kv_room_gib|checkpoint_gib|checkpoint_gpu_gib|weights_gpu_gib|requests_fit|largest_fit"
+#define NAME(id, name, unit, better, run, decimals, help) name "|"
+static const char metric_names[] = KC_FIGURE_TABLE(NAME) "largest_fit";
 
 static const char *const kind_names[] = {"derived", "calibrated", "left-out", "modelled"};
 
 static const struct kc_option expect_options[] = {
   {.key = "what", .type = KC_OPTION_TEXT, FIELD(what), .required = true,
    .help = "the figure in words"},
-  {.key = "metric", .type = KC_OPTION_CHOICE, FIELD(metric), .required = true, .values = METRICS,
-   .help = "which figure"},
+  {.key = "metric", .type = KC_OPTION_CHOICE, FIELD(metric), .required = true,
+   .values = metric_names, .help = "which figure"},
   {.key = "value", .type = KC_OPTION_DOUBLE, FIELD(value), .required = true, .min = -1e15,
    .max = 1e15, .help = "as published"},
   {.key = "within_percent", .type = KC_OPTION_DOUBLE, FIELD(within_percent),
@@ -63,22 +46,27 @@ static const struct kc_option expect_options[] = {
    .help = "who published it where"},
 };
 
-const char *kc_expect_metric_name(enum kc_expect_metric metric)
+const char *kc_expect_metric_name(int metric)
 {
-  KC_ASSERT((unsigned)metric < COUNT(metrics));
-  return metrics[metric].name;
+  KC_ASSERT(metric >= 0 && metric <= KC_EXPECT_LARGEST_FIT);
+  return metric == KC_EXPECT_LARGEST_FIT ? "largest_fit" : kc_figure_name((enum kc_figure)metric);
 }
 
-const char *kc_expect_metric_unit(enum kc_expect_metric metric)
+/* Which figure a metric is worked out from. */
+static enum kc_figure figure_of(int metric)
 {
-  KC_ASSERT((unsigned)metric < COUNT(metrics));
-  return metrics[metric].unit;
+  KC_ASSERT(metric >= 0 && metric <= KC_EXPECT_LARGEST_FIT);
+  return metric == KC_EXPECT_LARGEST_FIT ? KC_FIGURE_REQUESTS_FIT : (enum kc_figure)metric;
 }
 
-bool kc_expect_needs_run(enum kc_expect_metric metric)
+const char *kc_expect_metric_unit(int metric)
 {
-  KC_ASSERT((unsigned)metric < COUNT(metrics));
-  return metrics[metric].run;
+  return kc_figure_unit(figure_of(metric));
+}
+
+bool kc_expect_needs_run(int metric)
+{
+  return kc_figure_needs_run(figure_of(metric));
 }
 
 const char *kc_expect_kind_name(enum kc_expect_kind kind)
@@ -90,7 +78,7 @@ const char *kc_expect_kind_name(enum kc_expect_kind kind)
 static void check_item(const struct kc_expect *expect, const struct kc_node *item,
                        const char *path, struct kc_diag_list *problems)
 {
-  const bool largest = expect->metric == KC_METRIC_LARGEST_FIT;
+  const bool largest = expect->metric == KC_EXPECT_LARGEST_FIT;
   KC_ASSERT(item->kind == KC_NODE_MAP);
   if (largest != (expect->among[0] != '\0')) {
     kc_diag_list_add(problems, KC_ERR_INPUT, path, item->line, item->column,
@@ -149,6 +137,38 @@ bool kc_expect_holds(const struct kc_expect *expect, double predicted)
   if (expect->has_within && away > expect->within) return false;
   if (expect->has_at_least && predicted < expect->at_least) return false;
   return !expect->has_at_most || predicted <= expect->at_most;
+}
+
+/* The largest of the numbers in `among` that is not more than `fits`; 0 when none is. */
+static enum kc_err largest_fit(const char *among, double fits, double *value,
+                               struct kc_diag *diag)
+{
+  KC_ASSERT(among[0] != '\0');
+  *value = 0;
+  for (const char *at = among + strspn(among, " "); *at != '\0'; at += strspn(at, " ")) {
+    uint64_t number;
+    const size_t length = strcspn(at, " ");
+    if (!kc_parse_u64(at, length, &number)) {
+      return kc_fail(diag, KC_ERR_INPUT, "expect.among: expected whole numbers separated by "
+                     "spaces, got \"%s\"", among);
+    }
+    if ((double)number <= fits && (double)number > *value) *value = (double)number;
+    at += length;
+  }
+  return KC_OK;
+}
+
+enum kc_err kc_expect_value(const struct kc_expect *expect, const struct kc_figure_set *figures,
+                            const char *name, double *value, struct kc_diag *diag)
+{
+  const enum kc_figure figure = figure_of(expect->metric);
+  KC_ASSERT(value != NULL);
+  if (!figures->known[figure]) {
+    return kc_fail(diag, KC_ERR_INPUT, "\"%s\" has no %s", name, kc_figure_name(figure));
+  }
+  *value = figures->value[figure];
+  if (expect->metric != KC_EXPECT_LARGEST_FIT) return KC_OK;
+  return largest_fit(expect->among, *value, value, diag);
 }
 
 size_t kc_expect_sets(char *text, const char **sets, size_t max)

@@ -13,27 +13,13 @@
 
 #include "engine/base/diag.h"
 #include "engine/base/node.h"
+#include "sim/scenario/figure.h"
 
 enum { KC_EXPECT_MAX = 32 };
 
-enum kc_expect_metric {
-  /* of a run */
-  KC_METRIC_OUTPUT_TOK_S,     /* output tokens / makespan */
-  KC_METRIC_INPUT_TOK_S,      /* input tokens / makespan */
-  KC_METRIC_TPOT_MEAN_MS,
-  KC_METRIC_TTFT_MEAN_MS,
-  KC_METRIC_E2E_P95_MS,
-  KC_METRIC_USD_PER_MTOK,
-  /* of the memory bill: nothing is run */
-  KC_METRIC_KV_TOKENS,
-  KC_METRIC_KV_ROOM_GIB,      /* budget for keys and values, all GPUs */
-  KC_METRIC_CHECKPOINT_GIB,
-  KC_METRIC_CHECKPOINT_GPU_GIB, /* checkpoint / GPUs */
-  KC_METRIC_WEIGHTS_GPU_GIB,  /* as one rank really holds them */
-  KC_METRIC_REQUESTS_FIT,     /* requests of the workload's length that the pool holds */
-  KC_METRIC_LARGEST_FIT,      /* the largest number of `among` that it holds */
-  KC_METRICS
-};
+/* A metric is a figure (sim/scenario/figure.h), or the largest number of `among` that the pool
+ * holds. */
+enum { KC_EXPECT_LARGEST_FIT = KC_FIGURES };
 
 enum kc_expect_kind {
   KC_EXPECT_DERIVED,    /* no fitted figure takes part */
@@ -44,14 +30,14 @@ enum kc_expect_kind {
 
 struct kc_expect {
   char what[64];
-  int metric, kind;              /* enums above; int because the option table sets them */
+  int metric, kind;              /* as above; int because the option table sets them */
   double value;                  /* as published */
   double within_percent, within; /* bounds: of the value; in its unit (points with `against`) */
   double at_least, at_most;
   bool has_within_percent, has_within, has_at_least, has_at_most;
   bool has_against;
   char set[256], against[256];
-  char among[64];                /* LARGEST_FIT: "1 8 16" */
+  char among[64];                /* largest_fit: "1 8 16" */
   char source[160];
 };
 
@@ -59,15 +45,20 @@ struct kc_expect {
 uint32_t kc_expect_read(struct kc_expect expect[KC_EXPECT_MAX], const struct kc_node *list,
                         const char *path, struct kc_diag_list *problems);
 
-const char *kc_expect_metric_name(enum kc_expect_metric metric);
-const char *kc_expect_metric_unit(enum kc_expect_metric metric); /* "tok/s", "GiB" */
+const char *kc_expect_metric_name(int metric);
+const char *kc_expect_metric_unit(int metric);                   /* "tok/s", "GiB" */
 const char *kc_expect_kind_name(enum kc_expect_kind kind);       /* "left-out" */
-bool kc_expect_needs_run(enum kc_expect_metric metric);
+bool kc_expect_needs_run(int metric);
 
 /* How far a prediction is from the published value: in percent of it, or in points with `against`;
  * and whether that is within the bounds (always, when there are none). */
 double kc_expect_error(const struct kc_expect *expect, double predicted);
 bool kc_expect_holds(const struct kc_expect *expect, double predicted);
+
+/* The figure that `expect` names. KC_ERR_INPUT when the set does not know it (no price, no fixed
+ * request length); `name` is the scenario's, for the message. */
+enum kc_err kc_expect_value(const struct kc_expect *expect, const struct kc_figure_set *figures,
+                            const char *name, double *value, struct kc_diag *diag);
 
 /* Cuts "a=b; c=d" into assignments; `text` is overwritten and lent. Returns their number, at most
  * `max`; SIZE_MAX when there are more. */

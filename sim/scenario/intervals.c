@@ -2,24 +2,14 @@
 #include "sim/scenario/intervals.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/random.h"
-
-static const char *const names[] = {"output_tok_s", "ttft_mean_ms", "ttft_p95_ms", "tpot_mean_ms",
-                                    "tpot_p95_ms", "e2e_mean_ms", "e2e_p95_ms", "usd_per_mtok"};
 
 #define KERNELS_SPREAD 0.06
 #define DATASHEET_SPREAD 0.20
 #define HOST_SPREAD 0.10
 #define HOST_UNKNOWN_US 1000.0
 #define FACTOR_MIN 0.4
-
-const char *kc_interval_name(enum kc_interval_figure figure)
-{
-  KC_ASSERT((unsigned)figure < sizeof names / sizeof names[0]);
-  return names[figure];
-}
 
 /* Uniform in [0, 1). */
 static double uniform(struct kc_random *random)
@@ -64,47 +54,21 @@ static void draw_parameters(struct kc_gpu_profile *profile, struct kc_random *ra
   if (!profile->host_measured) profile->host_step_us += HOST_UNKNOWN_US * uniform(random);
 }
 
-struct values {
-  double of[KC_INTERVAL_FIGURES];
-  bool has[KC_INTERVAL_FIGURES];
-};
-
-static void set_times(struct values *values, enum kc_interval_figure mean,
-                      enum kc_interval_figure p95, const struct kc_statistic *statistic)
-{
-  values->has[mean] = values->has[p95] = statistic->count > 0;
-  values->of[mean] = (double)statistic->mean_ps / (double)KC_PS_PER_MS;
-  values->of[p95] = (double)statistic->p95_ps / (double)KC_PS_PER_MS;
-}
-
-static void take_values(struct values *values, const struct kc_run *run)
-{
-  const struct kc_summary *s = &run->result.summary;
-  memset(values, 0, sizeof *values);
-  values->has[KC_INTERVAL_OUTPUT_TOK_S] = s->makespan_ps > 0;
-  values->of[KC_INTERVAL_OUTPUT_TOK_S] = (double)s->output_tok_s_micro / 1e6;
-  set_times(values, KC_INTERVAL_TTFT_MEAN_MS, KC_INTERVAL_TTFT_P95_MS, &s->ttft);
-  set_times(values, KC_INTERVAL_TPOT_MEAN_MS, KC_INTERVAL_TPOT_P95_MS, &s->tpot);
-  set_times(values, KC_INTERVAL_E2E_MEAN_MS, KC_INTERVAL_E2E_P95_MS, &s->e2e);
-  values->has[KC_INTERVAL_USD_PER_MTOK] =
-      kc_run_cost(run, &values->of[KC_INTERVAL_USD_PER_MTOK]);
-}
-
 /* One run of the changed scenario, its kernels slower by `factor`. */
-static enum kc_err run_once(struct values *values, const struct kc_scenario *scenario,
-                            double factor, bool (*interrupted)(void *context),
-                            struct kc_diag *diag)
+static enum kc_err run_once(struct kc_figure_set *values, const struct kc_scenario *scenario,
+                            struct kc_inputs *inputs, double factor,
+                            bool (*interrupted)(void *context), struct kc_diag *diag)
 {
   struct kc_run *run = calloc(1, sizeof *run);
   if (run == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the run");
-  enum kc_err err = kc_run_prepare(run, scenario, diag);
+  enum kc_err err = kc_run_prepare_from(run, scenario, inputs, diag);
   if (err == KC_OK) {
     KC_ASSERT(factor > 0 && factor < 1000);
     run->cost.scale_q16 = (uint32_t)(factor * 65536.0 + 0.5);
     run->replay.interrupted = interrupted;
     err = kc_run_execute(run, diag);
   }
-  if (err == KC_OK) take_values(values, run);
+  if (err == KC_OK) kc_figures_of_run(run, values);
   kc_run_deinit(run);
   free(run);
   return err;
@@ -124,12 +88,13 @@ static double rank(const double *sorted, uint32_t count, uint32_t percent)
   return sorted[at > 0 ? at - 1 : 0];
 }
 
-static void summarise(struct kc_intervals *out, const struct values *values, double *sorted)
+static void summarise(struct kc_intervals *out, const struct kc_figure_set *values, double *sorted)
 {
-  for (int f = 0; f < KC_INTERVAL_FIGURES; f++) {
+  for (int f = 0; f < KC_FIGURES; f++) {
     struct kc_interval *interval = &out->figure[f];
+    if (!kc_figure_needs_run((enum kc_figure)f)) continue;
     for (uint32_t i = 0; i < out->replicates; i++) {
-      if (values[i].has[f]) sorted[interval->count++] = values[i].of[f];
+      if (values[i].known[f]) sorted[interval->count++] = values[i].value[f];
     }
     if (interval->count == 0) continue;
     qsort(sorted, interval->count, sizeof *sorted, ascending);
@@ -140,8 +105,9 @@ static void summarise(struct kc_intervals *out, const struct values *values, dou
   }
 }
 
-static enum kc_err replicate(struct values *values, struct kc_scenario *changed,
-                             const struct kc_scenario *scenario, uint32_t number,
+static enum kc_err replicate(struct kc_figure_set *values, struct kc_scenario *changed,
+                             const struct kc_scenario *scenario, struct kc_inputs *inputs,
+                             uint32_t number,
                              bool (*interrupted)(void *context), struct kc_diag *diag)
 {
   struct kc_random random;
@@ -152,7 +118,8 @@ static enum kc_err replicate(struct values *values, struct kc_scenario *changed,
   changed->workload.transform.seed = changed->seed;
   const double factor = 1.0 + spread_of(profile) * normal(&random);
   draw_parameters(profile, &random);
-  return run_once(values, changed, factor > FACTOR_MIN ? factor : FACTOR_MIN, interrupted, diag);
+  return run_once(values, changed, inputs, factor > FACTOR_MIN ? factor : FACTOR_MIN, interrupted,
+                  diag);
 }
 
 enum kc_err kc_intervals_compute(struct kc_intervals *out, const struct kc_scenario *scenario,
@@ -170,18 +137,20 @@ enum kc_err kc_intervals_compute(struct kc_intervals *out, const struct kc_scena
                       (transform->spread_ps > 0 ||
                        transform->sample.numerator != transform->sample.denominator);
   struct kc_scenario *changed = malloc(sizeof *changed);
-  struct values *values = calloc(replicates, sizeof *values);
+  struct kc_figure_set *values = calloc(replicates, sizeof *values);
   double *sorted = calloc(replicates, sizeof *sorted);
+  struct kc_inputs *inputs = kc_inputs_create();
   enum kc_err err = KC_OK;
-  if (changed == NULL || values == NULL || sorted == NULL) {
+  if (changed == NULL || values == NULL || sorted == NULL || inputs == NULL) {
     err = kc_fail(diag, KC_ERR_MEMORY, "no memory for the replicates");
   }
   for (uint32_t i = 0; err == KC_OK && i < replicates; i++) {
-    err = replicate(&values[i], changed, scenario, i, interrupted, diag);
+    err = replicate(&values[i], changed, scenario, inputs, i, interrupted, diag);
   }
   if (err == KC_OK) summarise(out, values, sorted);
   free(changed);
   free(values);
   free(sorted);
+  kc_inputs_destroy(inputs);
   return err;
 }

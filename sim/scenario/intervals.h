@@ -17,16 +17,8 @@
 
 enum { KC_INTERVALS_MAX = 1000 };
 
-enum kc_interval_figure {
-  KC_INTERVAL_OUTPUT_TOK_S, KC_INTERVAL_TTFT_MEAN_MS, KC_INTERVAL_TTFT_P95_MS,
-  KC_INTERVAL_TPOT_MEAN_MS, KC_INTERVAL_TPOT_P95_MS, KC_INTERVAL_E2E_MEAN_MS,
-  KC_INTERVAL_E2E_P95_MS, KC_INTERVAL_USD_PER_MTOK,
-  KC_INTERVAL_FIGURES
-};
-const char *kc_interval_name(enum kc_interval_figure figure); /* "ttft_p95_ms" */
-
 struct kc_interval {
-  uint32_t count;            /* replicates that had the figure */
+  uint32_t count;            /* replicates that had the figure; 0 for those that take no run */
   double low, median, high;  /* nearest-rank 5 %, 50 %, 95 % of them */
 };
 
@@ -36,7 +28,7 @@ struct kc_intervals {
   bool left_out;             /* parameters were those of fits without one row */
   bool host_unknown;         /* up to 1 ms a step was added */
   bool seed_matters;         /* the workload has a random part */
-  struct kc_interval figure[KC_INTERVAL_FIGURES];
+  struct kc_interval figure[KC_FIGURES];
 };
 
 /* Runs `replicates` times, 2 to KC_INTERVALS_MAX. `interrupted` may be NULL. Errors as those of

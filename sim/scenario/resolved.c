@@ -328,7 +328,7 @@ static void put_expect(FILE *out, const struct kc_scenario *scenario)
     fputs("  - {what: ", out);
     put_text(out, e->what);
     fprintf(out, ", metric: %s, value: ",
-            kc_expect_metric_name((enum kc_expect_metric)e->metric));
+            kc_expect_metric_name(e->metric));
     put_number(out, e->value);
     put_bound(out, "within_percent", e->has_within_percent, e->within_percent);
     put_bound(out, "within", e->has_within, e->within);

@@ -111,10 +111,23 @@ static enum kc_err choose_loop(struct kc_run *run, struct kc_diag *diag)
   return KC_OK;
 }
 
+/* As the file has it: read for this run alone, or a copy of what others read. */
+static enum kc_err load_trace(struct kc_run *run, struct kc_diag *diag)
+{
+  const struct kc_workload_spec *work = &run->scenario->workload;
+  const struct kc_trace *recorded;
+  KC_ASSERT(run->trace.row == NULL);
+  if (run->own_inputs) {
+    return kc_trace_load(&run->trace, work->trace_path, &work->trace_options, diag);
+  }
+  KC_TRY(kc_inputs_trace(run->inputs, work->trace_path, &work->trace_options, &recorded, diag));
+  return kc_trace_copy(&run->trace, recorded, diag);
+}
+
 static enum kc_err read_trace(struct kc_run *run, struct kc_diag *diag)
 {
   const struct kc_workload_spec *work = &run->scenario->workload;
-  KC_TRY(kc_trace_load(&run->trace, work->trace_path, &work->trace_options, diag));
+  KC_TRY(load_trace(run, diag));
   KC_TRY(kc_trace_transform(&run->trace, &work->transform, run->change, diag));
   KC_ASSERT(run->trace.count > 0 && run->trace.count < UINT32_MAX);
   run->request_count = (uint32_t)run->trace.count;
@@ -262,7 +275,7 @@ static enum kc_err load_kernels(struct kc_run *run, struct kc_diag *diag)
   if (pool->profile.kernels[0] == '\0') return KC_OK;
   KC_TRY(kc_kernels_find(&pool->gpu, pool->profile.kernels, run->scenario->model.name,
                          pool->memory.tensor, path, diag));
-  return kc_profile_load(&run->kernels, path, diag);
+  return kc_inputs_kernels(run->inputs, path, &run->kernels, diag);
 }
 
 static enum kc_err build_cost(struct kc_run *run, struct kc_diag *diag)
@@ -358,16 +371,36 @@ static enum kc_err reserve(struct kc_run *run, struct kc_diag *diag)
   return KC_OK;
 }
 
-enum kc_err kc_run_prepare(struct kc_run *run, const struct kc_scenario *scenario,
-                           struct kc_diag *diag)
+static enum kc_err prepare(struct kc_run *run, struct kc_diag *diag)
 {
-  memset(run, 0, sizeof *run);
-  run->scenario = scenario;
+  KC_ASSERT(run->inputs != NULL);
   KC_TRY(compute_memory(run, diag));
   KC_TRY(build_cost(run, diag));
   KC_TRY(prepare_workload(run, diag));
   configure_replay(run);
   return reserve(run, diag);
+}
+
+enum kc_err kc_run_prepare_from(struct kc_run *run, const struct kc_scenario *scenario,
+                                struct kc_inputs *inputs, struct kc_diag *diag)
+{
+  KC_ASSERT(scenario != NULL);
+  memset(run, 0, sizeof *run);
+  run->scenario = scenario;
+  run->inputs = inputs;
+  return prepare(run, diag);
+}
+
+enum kc_err kc_run_prepare(struct kc_run *run, const struct kc_scenario *scenario,
+                           struct kc_diag *diag)
+{
+  KC_ASSERT(scenario != NULL);
+  memset(run, 0, sizeof *run);
+  run->scenario = scenario;
+  run->inputs = kc_inputs_create();
+  run->own_inputs = true;
+  if (run->inputs == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the run");
+  return prepare(run, diag);
 }
 
 enum kc_err kc_run_execute(struct kc_run *run, struct kc_diag *diag)
@@ -410,8 +443,37 @@ void kc_run_deinit(struct kc_run *run)
   run->requests = run->rows = NULL;
   if (run->arena.base != NULL) kc_arena_deinit(&run->arena);
   kc_cost_free(&run->cost);
-  kc_profile_destroy(run->kernels);
+  if (run->own_inputs) kc_inputs_destroy(run->inputs);
+  run->inputs = NULL;
   run->kernels = NULL;
+}
+
+bool kc_run_hit_rate(const struct kc_run *run, double *share)
+{
+  const struct kc_summary *s = &run->result.summary;
+  const bool known = run->prefix_cache && run->content_source != KC_CONTENT_UNKNOWN;
+  if (!known || s->admitted_tokens == 0) return false;
+  KC_ASSERT(share != NULL);
+  *share = (double)s->cached_tokens / (double)s->admitted_tokens;
+  return true;
+}
+
+static bool has_limits(const struct kc_run *run)
+{
+  for (uint32_t i = 0; i < run->scenario->workload.clients.class_count; i++) {
+    const struct kc_limits *limits = &run->limits[i];
+    if (limits->ttft_ps != KC_PS_NEVER || limits->tpot_ps != KC_PS_NEVER) return true;
+  }
+  return false;
+}
+
+bool kc_run_goodput(const struct kc_run *run, double *requests_per_s)
+{
+  const struct kc_summary *s = &run->result.summary;
+  KC_ASSERT(s->slo_met <= s->requests_total);
+  if (!has_limits(run)) return false;
+  *requests_per_s = s->makespan_ps > 0 ? (double)s->slo_met * 1e12 / (double)s->makespan_ps : 0.0;
+  return true;
 }
 
 bool kc_run_cost(const struct kc_run *run, double *usd_per_mtok)

@@ -9,6 +9,7 @@
 
 #include "sim/cost/predicted.h"
 #include "sim/scenario/contents.h"
+#include "sim/scenario/inputs.h"
 #include "sim/scenario/scenario.h"
 
 struct kc_run {
@@ -33,7 +34,9 @@ struct kc_run {
   enum kc_content_source content_source; /* what is known of prompts, whether cached or not */
   struct kc_contents contents;          /* with prefix_cache */
   uint32_t max_running;                 /* as given, or as the policy has it for this pool */
-  struct kc_profile *kernels;           /* of the pool's profile; NULL = plain efficiencies */
+  const struct kc_profile *kernels;     /* of the pool's profile; NULL = plain efficiencies */
+  struct kc_inputs *inputs;             /* where files come from */
+  bool own_inputs;                      /* else borrowed until kc_run_deinit */
   struct kc_cost cost;
   struct kc_predicted predicted;
   struct kc_arena arena;
@@ -47,6 +50,9 @@ struct kc_run {
  * nothing. */
 enum kc_err kc_run_prepare(struct kc_run *run, const struct kc_scenario *scenario,
                            struct kc_diag *diag);
+/* The same with files that other runs have read, too; `inputs` is borrowed until kc_run_deinit. */
+enum kc_err kc_run_prepare_from(struct kc_run *run, const struct kc_scenario *scenario,
+                                struct kc_inputs *inputs, struct kc_diag *diag);
 
 /* Runs to the end; once per prepare. */
 enum kc_err kc_run_execute(struct kc_run *run, struct kc_diag *diag);
@@ -81,6 +87,13 @@ struct kc_run_load kc_run_load_of(const struct kc_run *run);
 
 /* GPUs of the deployment. */
 uint32_t kc_run_gpus(const struct kc_scenario *scenario);
+
+/* Prompt tokens found in the cache, of those of requests that held a slot. False where it is not
+ * known: prompts are not, or nothing is cached. */
+bool kc_run_hit_rate(const struct kc_run *run, double *share);
+
+/* Completed requests a second that kept the limits of their class; false when nobody has any. */
+bool kc_run_goodput(const struct kc_run *run, double *requests_per_s);
 
 /* Dollars per million output tokens, rounded to 10^-6; false when no price or no token is known. */
 bool kc_run_cost(const struct kc_run *run, double *usd_per_mtok);

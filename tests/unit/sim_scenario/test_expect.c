@@ -40,7 +40,7 @@ static void test_a_list_is_read(void **state)
       "     set: \"x=1\", against: \"x=2\", source: s}\n", expect, &problems);
   if (problems.count > 0) fail_msg("%s", problems.items[0].text);
   assert_int_equal(count, 2);
-  assert_int_equal(expect[0].metric, KC_METRIC_OUTPUT_TOK_S);
+  assert_int_equal(expect[0].metric, KC_FIGURE_OUTPUT_TOK_S);
   assert_true(expect[0].has_within_percent && !expect[0].has_within && !expect[0].has_against);
   assert_true(expect[1].has_against && expect[1].value == -28.9);
   assert_string_equal(kc_expect_kind_name((enum kc_expect_kind)expect[1].kind), "left-out");
