@@ -1,0 +1,101 @@
+/* Requirements: how they are read, and what they say of a figure. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "sim/scenario/require.h"
+
+static struct kc_requirement parse(const char *text)
+{
+  struct kc_requirement requirement;
+  struct kc_diag diag = {0};
+  if (kc_requirement_parse(&requirement, text, &diag) != KC_OK) fail_msg("%s", diag.text);
+  return requirement;
+}
+
+static void every_sign_is_read(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text, *normal;
+    enum kc_require_sense sense;
+  } cases[] = {{"ttft_p95_ms<=500", "ttft_p95_ms<=500", KC_REQUIRE_AT_MOST},
+               {" ttft_p95_ms <  0.5 ", "ttft_p95_ms<0.5", KC_REQUIRE_LESS},
+               {"ttft_p95_ms >= 1e3", "ttft_p95_ms>=1000", KC_REQUIRE_AT_LEAST},
+               {"ttft_p95_ms>-2", "ttft_p95_ms>-2", KC_REQUIRE_MORE}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    const struct kc_requirement requirement = parse(cases[i].text);
+    assert_string_equal(requirement.text, cases[i].normal);
+    assert_int_equal(requirement.sense, cases[i].sense);
+    assert_int_equal(requirement.figure, KC_FIGURE_TTFT_P95_MS);
+  }
+}
+
+static void what_is_not_one_is_refused(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text, *says;
+  } cases[] = {{"ttft_p95_ms", "is not a requirement"},     {"<=500", "is not a requirement"},
+               {"ttft_p95_ms<=", "is not a requirement"},   {"ttft_p95_ms<=5 ms", "not a req"},
+               {"ttft_p95_ms<<5", "is not a requirement"},  {"ttft_p95_ms==5", "not a req"},
+               {"ttft_p95ms<=5", "did you mean ttft_p95_ms"}, {"ttft_p95_ms<=inf", "not a req"}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct kc_requirement requirement;
+    struct kc_diag diag = {0};
+    assert_int_equal(kc_requirement_parse(&requirement, cases[i].text, &diag), KC_ERR_USAGE);
+    if (strstr(diag.text, cases[i].says) == NULL) fail_msg("%s: %s", cases[i].text, diag.text);
+  }
+}
+
+static struct kc_require_outcome check(const char *text, double value)
+{
+  struct kc_figure_set figures;
+  memset(&figures, 0, sizeof figures);
+  const struct kc_requirement requirement = parse(text);
+  kc_figure_put(&figures, requirement.figure, value);
+  return kc_requirement_check(&requirement, &figures);
+}
+
+static void excess_is_a_ratio_that_says_met_or_not(void **state)
+{
+  (void)state;
+  assert_true(check("tpot_p95_ms<=50", 50).met);
+  assert_false(check("tpot_p95_ms<50", 50).met);
+  assert_true(check("output_tok_s>=50", 50).met);
+  assert_false(check("output_tok_s>50", 50).met);
+  assert_true(check("tpot_p95_ms<=50", 75).excess == 1.5);
+  assert_true(check("output_tok_s>=50", 25).excess == 2);
+  assert_true(check("tpot_p95_ms<=50", 25).excess == 0.5);
+  assert_true(check("headroom>=0.1", -1).excess == KC_REQUIRE_HOPELESS);
+  assert_true(check("headroom>=-0.5", -0.1).met);
+  assert_true(check("preemptions<=0", 0).met);
+  assert_false(check("preemptions<=0", 1).met);
+}
+
+static void an_unknown_figure_is_not_met(void **state)
+{
+  (void)state;
+  struct kc_figure_set figures;
+  memset(&figures, 0, sizeof figures);
+  const struct kc_requirement requirement = parse("hit_rate>=0");
+  const struct kc_require_outcome outcome = kc_requirement_check(&requirement, &figures);
+  assert_false(outcome.known);
+  assert_false(outcome.met);
+  assert_true(outcome.excess == KC_REQUIRE_HOPELESS);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_sign_is_read),
+      cmocka_unit_test(what_is_not_one_is_refused),
+      cmocka_unit_test(excess_is_a_ratio_that_says_met_or_not),
+      cmocka_unit_test(an_unknown_figure_is_not_met),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
