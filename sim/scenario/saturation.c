@@ -9,12 +9,10 @@
 
 #include "sim/scenario/scenario_run.h"
 
-/* Aggregates of a step of `decodes` requests of `context` tokens each and one chunk of `chunk` new
- * tokens (0 = none). */
-static struct kc_aggregates full_step(const struct kc_sched_config *sched, uint64_t decodes,
-                                      uint64_t context, uint64_t chunk)
+struct kc_aggregates kc_run_uniform_step(const struct kc_sched_config *sched, uint32_t decodes,
+                                         uint64_t context, uint64_t chunk)
 {
-  struct kc_aggregates sum = {.decodes = (uint32_t)decodes, .logits = (uint32_t)decodes,
+  struct kc_aggregates sum = {.decodes = decodes, .logits = decodes,
                               .decode_context = decodes * context,
                               .decode_context_max = context};
   KC_ASSERT(decodes > 0 && context > 0);
@@ -37,8 +35,7 @@ static double seconds(kc_ps time_ps)
   return (double)time_ps / 1e12;
 }
 
-/* Seconds of the instance that one mean request costs when as many as fit run at once. */
-static double request_seconds(const struct kc_run *run, uint64_t input, uint64_t output)
+double kc_run_request_seconds(const struct kc_run *run, uint64_t input, uint64_t output)
 {
   const struct kc_sched_config *sched = &run->replay.instance.sched;
   const uint64_t pool = (uint64_t)run->pages * sched->page_size;
@@ -47,13 +44,14 @@ static double request_seconds(const struct kc_run *run, uint64_t input, uint64_t
   if (at_once > sched->max_running) at_once = sched->max_running;
   if (at_once == 0) at_once = 1;
   const uint64_t context = input + output / 2 + 1;
-  const struct kc_aggregates decode = full_step(sched, at_once, context, 0);
+  const struct kc_aggregates decode = kc_run_uniform_step(sched, (uint32_t)at_once, context, 0);
   const double step = seconds(kc_cost_step(&run->cost, &decode));
   double prompt = 0;
   uint64_t most = sched->max_batched_tokens > at_once ? sched->max_batched_tokens - at_once : 1;
   for (uint64_t left = sched->role == KC_ROLE_DECODE ? 0 : input; left > 0;) {
     const uint64_t chunk = left < most ? left : most; /* the past of a later chunk is left out */
-    const struct kc_aggregates mixed = full_step(sched, at_once, context, chunk);
+    const struct kc_aggregates mixed =
+        kc_run_uniform_step(sched, (uint32_t)at_once, context, chunk);
     prompt += seconds(kc_cost_step(&run->cost, &mixed)) - step;
     left -= chunk;
   }
@@ -79,7 +77,7 @@ struct kc_run_load kc_run_load_of(const struct kc_run *run)
   const uint64_t input = s->input_tokens_completed / ended;
   const uint64_t output = s->output_tokens_completed / ended;
   load.known = true;
-  load.served_s = 1.0 / request_seconds(run, input > 0 ? input : 1, output > 0 ? output : 1);
+  load.served_s = 1.0 / kc_run_request_seconds(run, input > 0 ? input : 1, output > 0 ? output : 1);
   load.rate = (double)s->requests_total / seconds(run->trace.span_ps) / load.served_s;
   load.kv = part_of((double)s->kv_peak_pages, run->pages);
   load.batch = part_of(s->max_running, pool->sched.max_running);

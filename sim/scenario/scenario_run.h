@@ -85,6 +85,15 @@ struct kc_run_load {
 };
 struct kc_run_load kc_run_load_of(const struct kc_run *run);
 
+/* Seconds of one instance that a request of that length costs when as many as fit run at once. The
+ * run is prepared, no more. */
+double kc_run_request_seconds(const struct kc_run *run, uint64_t input, uint64_t output);
+
+/* Aggregates of a step of `decodes` requests of `context` tokens each and one chunk of `chunk` new
+ * tokens (0 = none). */
+struct kc_aggregates kc_run_uniform_step(const struct kc_sched_config *sched, uint32_t decodes,
+                                         uint64_t context, uint64_t chunk);
+
 /* GPUs of the deployment. */
 uint32_t kc_run_gpus(const struct kc_scenario *scenario);
 
