@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "engine/base/check.h"
+#include "kernels/formats/counter.h"
 #include "kernels/ref/ref.h"
 
 enum { NONE = UINT32_MAX, BLOCK_ROWS = 64, BLOCK_ROWS_MAX = 256 };
@@ -270,7 +271,9 @@ static void add_work(struct kc_exec *exec, uint32_t slot, uint32_t start, uint32
   KC_ASSERT(exec->work_count < exec->slots);
   KC_ASSERT((uint64_t)exec->extent[slot] * exec->config.page_tokens >= (uint64_t)start + count);
   exec->work[exec->work_count++] = (struct kc_exec_work){
-      .piece = {.slot = slot, .start = start, .count = count, .yields = yields, .token = -1}};
+      .piece = {.slot = slot, .start = start, .count = count, .yields = yields, .token = -1,
+                .temperature = exec->config.temperature,
+                .seed = kc_counter_u64(exec->config.sample_seed, exec->slot[slot].request, 0)}};
 }
 
 /* Decodes in join order. One whose KV "came with it" has none here yet: it is computed on the side,

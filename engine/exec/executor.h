@@ -41,6 +41,8 @@ struct kc_exec_config {
   uint64_t max_model_len;
   struct kc_prompts prompts;
   int32_t end_token;                /* -1: none */
+  float temperature;                /* of sampling; 0: the likeliest token */
+  uint64_t sample_seed;             /* a request's draws depend on it, its number and positions */
   struct kc_team *team;
   uint32_t threads;                 /* of the team */
   uint32_t block_rows;              /* rows of a pass, at most 256; 0: 64 */

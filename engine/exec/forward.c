@@ -98,6 +98,9 @@ static void take_scratch(struct kc_forward *f, struct taker *t, const struct kc_
   take_mlp(f, t, r, rows);
   f->last = take(t, rows, sizeof *f->last);
   f->last_slot = take(t, rows, sizeof *f->last_slot);
+  f->last_position = take(t, rows, sizeof *f->last_position);
+  f->last_temperature = take(t, rows, sizeof *f->last_temperature);
+  f->last_seed = take(t, rows, sizeof *f->last_seed);
   f->last_x = take(t, (uint64_t)rows * r->hidden, 2);
   f->logits = take(t, rows * f->logits_stride, 4);
   f->token = take(t, rows, sizeof *f->token);
@@ -386,17 +389,30 @@ static enum kc_op_status run_layer(struct kc_forward *f, uint32_t layer, uint32_
   return kc_recipe_moe(r, layer) ? moe(f, w) : dense_mlp(f, w, f->delta);
 }
 
+/* Rows whose logits are wanted, and how their tokens are drawn. Returns how many. */
+static uint32_t list_last_rows(struct kc_forward *f, const struct kc_piece *piece, uint32_t pieces)
+{
+  uint32_t count = 0;
+  KC_ASSERT(pieces <= f->rows_max);
+  for (uint32_t p = 0; p < pieces; p++) {
+    if (!piece[p].yields) continue;
+    for (uint32_t i = piece[p].every ? 0 : piece[p].count - 1; i < piece[p].count; i++) {
+      f->last[count] = (int32_t)(f->chunk[p].row + i);
+      f->last_slot[count] = piece[p].slot;
+      f->last_position[count] = (int32_t)(piece[p].start + i);
+      f->last_temperature[count] = piece[p].temperature;
+      f->last_seed[count++] = piece[p].seed;
+    }
+  }
+  return count;
+}
+
 /* Logits and tokens of the pieces that yield. */
 static enum kc_op_status yield_tokens(struct kc_forward *f, struct kc_piece *piece,
                                       uint32_t pieces)
 {
   const struct kc_recipe *r = &f->weights->recipe;
-  uint32_t count = 0;
-  for (uint32_t p = 0; p < pieces; p++) {
-    if (!piece[p].yields) continue;
-    f->last[count] = (int32_t)(f->chunk[p].row + piece[p].count - 1);
-    f->last_slot[count++] = piece[p].slot;
-  }
+  uint32_t count = list_last_rows(f, piece, pieces);
   if (count == 0) return KC_OP_OK;
   KC_ASSERT(count <= f->rows_max);
   const struct kc_op_gather gather = {count, r->hidden, f->x, f->rows, r->hidden, f->last,
@@ -409,13 +425,16 @@ static enum kc_op_status yield_tokens(struct kc_forward *f, struct kc_piece *pie
                                       .logits = f->logits, .logits_stride = f->logits_stride,
                                       .slot = f->last_slot,
                                       .verdict = f->tags.tag == NULL ? NULL : f->tags.verdict,
-                                      .token = f->token};
+                                      .temperature = f->last_temperature, .seed = f->last_seed,
+                                      .position = f->last_position, .token = f->token};
   TRY_OP(f->ops->gather(f->ops_context, &gather));
   TRY_OP(f->ops->gemm(f->ops_context, &head));
   TRY_OP(f->ops->sample(f->ops_context, &sample));
   count = 0;
   for (uint32_t p = 0; p < pieces; p++) {
-    if (piece[p].yields) piece[p].token = f->token[count++];
+    if (!piece[p].yields) continue;
+    count += piece[p].every ? piece[p].count : 1;
+    piece[p].token = f->token[count - 1];
   }
   return KC_OP_OK;
 }

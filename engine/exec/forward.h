@@ -21,7 +21,10 @@ enum { KC_FORWARD_RING = 64 };
 struct kc_piece {
   uint32_t slot;
   uint32_t start, count; /* tokens [start, start + count) of the sequence */
-  bool yields;           /* the last row's next token is wanted */
+  bool yields;           /* the last row's next token is wanted, */
+  bool every;            /* and the logits of all its rows, not of the last one alone */
+  float temperature;     /* 0: the likeliest token */
+  uint64_t seed;         /* of the draws otherwise; a position is drawn for but once */
   int32_t token;         /* out: it; -1 when the slot has a verdict */
 };
 
@@ -48,6 +51,9 @@ struct kc_forward {
   uint16_t *expert_gate_up, *expert_act, *expert_out, *shared;
   int32_t *last;          /* rows that yield */
   uint32_t *last_slot;
+  int32_t *last_position;
+  float *last_temperature;
+  uint64_t *last_seed;
   uint16_t *last_x;
   float *logits;
   int32_t *token;
@@ -68,7 +74,8 @@ enum kc_err kc_forward_init(struct kc_forward *forward, const struct kc_ops *ops
 enum kc_op_status kc_forward_run(struct kc_forward *forward, struct kc_piece *piece,
                                  uint32_t pieces, const int32_t *token);
 
-/* Logits of the last run: row i belongs to the i-th piece that yields. */
+/* Logits of the last run: row i belongs to the i-th piece that yields; a piece with `every` has as
+ * many rows of them as it has tokens. */
 static inline const float *kc_forward_logits(const struct kc_forward *forward, uint32_t row)
 {
   return forward->logits + row * forward->logits_stride;

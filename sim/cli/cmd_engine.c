@@ -12,6 +12,7 @@
 
 static const struct kc_command parts[] = {
   {"run", "compute the tokens of a scenario's requests with a small model", kc_cmd_engine_run},
+  {"eval", "measure what each precision costs in quality, on a text", kc_cmd_engine_eval},
   {"check", "check every operation, the page tags and the memory of the engine",
    kc_cmd_engine_check},
 };

@@ -5,6 +5,7 @@
 #include "sim/cli/cli.h"
 
 int kc_cmd_engine_run(int argc, char **argv);
+int kc_cmd_engine_eval(int argc, char **argv);
 int kc_cmd_engine_check(int argc, char **argv);
 
 enum kc_engine_device { KC_ENGINE_CPU, KC_ENGINE_CUDA };

@@ -163,7 +163,9 @@ static void cuts_and_company_change_nothing(void **state)
     run_pieces(&other, 2, token, singles, 50, c);
     assert_memory_equal(a, b, sizeof a);
     assert_memory_equal(a, c, sizeof a);
-    struct kc_piece pieces[3] = {{2, 0, 3, true, 0}, {0, 0, 50, true, 0}, {1, 0, 3, true, 0}};
+    struct kc_piece pieces[3] = {{.slot = 2, .count = 3, .yields = true},
+                                 {.slot = 0, .count = 50, .yields = true},
+                                 {.slot = 1, .count = 3, .yields = true}};
     fill_tokens(rows, 3, 7);
     memcpy(rows + 3, token, sizeof token);
     fill_tokens(rows + 53, 3, 9);
@@ -177,12 +179,69 @@ static void cuts_and_company_change_nothing(void **state)
   }
 }
 
+/* The logits of every row of a chunk are those of the same tokens one by one. */
+static void every_row_has_its_logits(void **state)
+{
+  (void)state;
+  for (int m = 0; m < 2; m++) {
+    struct bed bed;
+    int32_t token[30];
+    float all[30][203];
+    make(&bed, configs[m], "default=bf16", KC_KV_FP8_E4M3, false);
+    fill_tokens(token, 30, 4);
+    struct kc_piece chunk = {.slot = 0, .count = 30, .yields = true, .every = true};
+    assert_int_equal(kc_forward_run(&bed.forward, &chunk, 1, token), KC_OP_OK);
+    for (uint32_t i = 0; i < 30; i++) {
+      memcpy(all[i], kc_forward_logits(&bed.forward, i), sizeof all[i]);
+    }
+    for (uint32_t i = 0; i < 30; i++) {
+      struct kc_piece single = {.slot = 1, .start = i, .count = 1, .yields = true};
+      assert_int_equal(kc_forward_run(&bed.forward, &single, 1, token + i), KC_OP_OK);
+      assert_memory_equal(kc_forward_logits(&bed.forward, 0), all[i], sizeof all[i]);
+      if (i == 29) assert_int_equal(single.token, chunk.token);
+    }
+    unmake(&bed);
+  }
+}
+
+/* A draw depends on seed, position and logits, not on the slot or the company; another seed draws
+ * something else sooner or later, and temperature 0 beside it stays greedy. */
+static void draws_depend_on_seed_and_position(void **state)
+{
+  (void)state;
+  struct bed bed;
+  int32_t token[24], others = 0;
+  make(&bed, tiny_gqa_config, "default=bf16", KC_KV_BF16, false);
+  fill_tokens(token, 24, 2);
+  for (uint64_t seed = 0; seed < 20; seed++) {
+    struct kc_piece alone = {.slot = 1, .count = 8, .yields = true, .temperature = 1.0f,
+                             .seed = seed};
+    struct kc_piece pieces[3] = {{.slot = 2, .count = 8, .yields = true}, alone, alone};
+    assert_int_equal(kc_forward_run(&bed.forward, &alone, 1, token), KC_OP_OK);
+    pieces[1].slot = 0;
+    pieces[2].seed = seed + 100;
+    int32_t rows[24];
+    for (int i = 0; i < 24; i++) rows[i] = token[i % 8];
+    assert_int_equal(kc_forward_run(&bed.forward, pieces, 3, rows), KC_OP_OK);
+    assert_int_equal(pieces[1].token, alone.token);
+    const float *logits = kc_forward_logits(&bed.forward, 0);
+    int32_t best = 0;
+    for (int32_t i = 1; i < 203; i++) best = logits[i] > logits[best] ? i : best;
+    assert_int_equal(pieces[0].token, best);
+    others += pieces[2].token != alone.token;
+  }
+  assert_true(others > 5);
+  unmake(&bed);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(logits_are_those_of_the_naive_model),
       cmocka_unit_test(precisions_stay_near_the_naive_model),
       cmocka_unit_test(cuts_and_company_change_nothing),
+      cmocka_unit_test(every_row_has_its_logits),
+      cmocka_unit_test(draws_depend_on_seed_and_position),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
