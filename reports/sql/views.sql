@@ -85,7 +85,8 @@ SELECT series, label, 'none', NULL, NULL FROM chosen_label
 WHERE NOT EXISTS (SELECT 1 FROM histogram WHERE histogram.run_id = chosen_label.run_id)
 ORDER BY series, metric, share_percent, latency_ms;
 
--- One row per run, for a spreadsheet.
+-- One row per run: for a spreadsheet, and for the page, whose every number is a column of this view
+-- or of report_memory. What the run row lacks comes out of the document that `run --json` printed.
 CREATE TEMP VIEW IF NOT EXISTS report_summary AS
 SELECT series, run.id AS run, run.name AS name, model, gpu, version, result_sha256,
        requests_total, requests_completed, requests_rejected, requests_failed, requests_cancelled,
@@ -103,6 +104,57 @@ SELECT series, run.id AS run, run.name AS name, model, gpu, version, result_sha2
        e2e_p90_ps / 1e9 AS e2e_p90_ms, e2e_p95_ps / 1e9 AS e2e_p95_ms,
        e2e_p99_ps / 1e9 AS e2e_p99_ms,
        makespan_ps / 1e12 AS makespan_s, max_running, max_waiting, preemptions,
-       kv_peak_tokens, pages * page_size AS kv_tokens, oom_ps / 1e12 AS oom_s, trust, trust_basis
+       kv_peak_tokens, pages * page_size AS kv_tokens, oom_ps / 1e12 AS oom_s, trust, trust_basis,
+       ttft_max_ps / 1e9 AS ttft_max_ms, tpot_max_ps / 1e9 AS tpot_max_ms,
+       itl_max_ps / 1e9 AS itl_max_ms, e2e_max_ps / 1e9 AS e2e_max_ms,
+       ttft_count, tpot_count, itl_count, e2e_count,
+       -- With overlapped scheduling a last step may run for nobody after the last answer is out.
+       min(100.0, 100.0 * busy_ps / nullif(makespan_ps, 0)) AS busy_percent,
+       100.0 * kv_peak_pages / pages AS kv_peak_percent,
+       100.0 * outside_ps / nullif(busy_ps, 0) AS outside_percent,
+       slo_met, steps, oom_request, oom_demand_pages, pages, page_size, kv_token_bytes,
+       memory_bytes / 1073741824.0 AS memory_gib, weights_bytes / 1073741824.0 AS weights_gpu_gib,
+       kv_budget_bytes / 1073741824.0 AS kv_budget_gib,
+       json_extract(summary_json, '$.cost_usd_per_mtok') AS usd_per_mtok,
+       json_extract(summary_json, '$.goodput_req_s') AS goodput_req_s,
+       json_extract(summary_json, '$.output_tok_s_per_gpu') AS output_tok_s_gpu,
+       json_extract(summary_json, '$.gpus') AS gpus,
+       100.0 * json_extract(summary_json, '$.cache_hit_token_ratio') AS cache_hit_percent,
+       100.0 * json_extract(summary_json, '$.utilisation.headroom') AS headroom_percent,
+       json_extract(summary_json, '$.utilisation.most_requests_per_s') AS most_requests_per_s,
+       json_extract(summary_json, '$.policy') AS policy,
+       json_extract(summary_json, '$.profile') AS profile,
+       json_extract(summary_json, '$.kv_format') AS kv_format,
+       json_extract(summary_json, '$.host_term_measured') AS host_term_measured,
+       (SELECT group_concat(value, ', ') FROM json_each(summary_json, '$.trust.not_measured'))
+         AS not_measured,
+       json_extract(summary_json, '$.intervals.replicates') AS interval_replicates,
+       json_extract(summary_json, '$.trace.format') AS trace_format,
+       json_extract(summary_json, '$.trace.loop') AS trace_loop,
+       json_extract(summary_json, '$.trace.span_s') AS trace_span_s,
+       scenario_sha256, trace_sha256, seed,
+       (SELECT commit_id FROM host WHERE host.run_id = run.id) AS commit_id
 FROM chosen JOIN run ON run.id = chosen.run_id
 ORDER BY series;
+
+-- The resolved scenario of each run.
+CREATE TEMP VIEW IF NOT EXISTS report_scenario AS
+SELECT series, run.id AS run, scenario_text FROM chosen JOIN run ON run.id = chosen.run_id
+ORDER BY series;
+
+-- What was changed in a run's trace or is odd about it, by the names that `run --json` uses.
+CREATE TEMP VIEW IF NOT EXISTS report_notes AS
+SELECT series, run.id AS run, 'change' AS kind, key AS name, value AS times
+FROM chosen JOIN run ON run.id = chosen.run_id, json_each(summary_json, '$.trace.changes')
+UNION ALL
+SELECT series, run.id, 'note', key, value
+FROM chosen JOIN run ON run.id = chosen.run_id, json_each(summary_json, '$.trace.notes')
+ORDER BY series, kind, name;
+
+-- Intervals from replicates (`run --intervals N`), where they were computed.
+CREATE TEMP VIEW IF NOT EXISTS report_intervals AS
+SELECT series, run.id AS run, key AS figure, json_extract(value, '$.p5') AS p5,
+       json_extract(value, '$.p50') AS p50, json_extract(value, '$.p95') AS p95
+FROM chosen JOIN run ON run.id = chosen.run_id, json_each(summary_json, '$.intervals.figures')
+WHERE json_extract(value, '$.p50') IS NOT NULL
+ORDER BY series, figure;

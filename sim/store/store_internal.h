@@ -64,6 +64,9 @@ static inline const char *kc_store_text(sqlite3_stmt *row, int column)
   return text == NULL ? "" : (const char *)text;
 }
 
+/* kc_text_clean line by line: line ends stay. */
+void kc_store_clean_lines(char *text);
+
 /* First column of the first row as an integer; 0 when there is no row. */
 enum kc_err kc_store_scalar(struct kc_store *store, const char *sql, int64_t *out,
                             const char *doing, struct kc_diag *diag);

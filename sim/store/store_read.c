@@ -170,7 +170,7 @@ enum kc_err kc_store_choose(struct kc_store *store, const char *views_sql, const
 /* ---- CSV ---- */
 
 /* Bytes that are not UTF-8 would end in figures that no viewer opens; line ends may stay. */
-static void clean_lines(char *text)
+void kc_store_clean_lines(char *text)
 {
   KC_ASSERT(text != NULL);
   for (char *line = text; line != NULL;) {
@@ -216,7 +216,7 @@ static int write_values(FILE *out, sqlite3_stmt *row)
     const bool is_text = sqlite3_column_type(row, i) == SQLITE_TEXT;
     char *copy = is_text ? strdup(kc_store_text(row, i)) : NULL;
     if (is_text && copy == NULL) return SQLITE_NOMEM;
-    if (is_text) clean_lines(copy);
+    if (is_text) kc_store_clean_lines(copy);
     if (i > 0) fputc(',', out);
     write_field(out, is_text ? copy : kc_store_text(row, i));
     free(copy);

@@ -1,0 +1,67 @@
+/* Shared by the files of this folder: what has been read, and how its parts reach the page. */
+#ifndef KC_SIM_HTML_HTML_INTERNAL_H
+#define KC_SIM_HTML_HTML_INTERNAL_H
+
+#include "engine/base/check.h"
+#include "engine/base/node.h"
+#include "sim/html/html_text.h"
+#include "sim/html/html_page.h"
+#include "sim/store/store_cells.h"
+
+struct kc_html {
+  FILE *out;
+  const struct kc_html_spec *spec;
+  struct kc_cells run;       /* report_summary: a row a run, in the order chosen */
+  struct kc_cells memory, timeline, latency, notes, intervals, scenario;
+  struct kc_document document[KC_HTML_RUNS_MAX]; /* the resolved scenarios */
+  int pictures;              /* drawn so far: the next one's number is this plus 1 */
+};
+
+/* A column of report_summary, for run 0, 1, ... */
+static inline const char *kc_html_cell(const struct kc_html *page, size_t run, const char *column)
+{
+  return kc_cells_text(&page->run, run, column);
+}
+static inline double kc_html_cell_number(const struct kc_html *page, size_t run, const char *column)
+{
+  return kc_cells_number(&page->run, run, column);
+}
+static inline struct kc_html_source kc_html_source_of(const struct kc_html *page, size_t run)
+{
+  return (struct kc_html_source){.kind = "run", .id = kc_html_cell(page, run, "run")};
+}
+/* The name of a series: A, B, ... */
+static inline char kc_html_letter(size_t run)
+{
+  KC_ASSERT(run < KC_HTML_RUNS_MAX);
+  return (char)('A' + run);
+}
+/* What is marked as trusted so much, or "unknown" in runs of an earlier program. */
+static inline const char *kc_html_trust(const struct kc_html *page, size_t run)
+{
+  const char *trust = kc_html_cell(page, run, "trust");
+  return trust != NULL ? trust : "unknown";
+}
+
+/* A column of report_summary as an element (kc_html_figure). */
+void kc_html_cell_figure(const struct kc_html *page, const char *tag, const char *class, size_t run,
+                    const char *column, enum kc_rounding rounding);
+/* The chip that stands for a run in tables and legends. */
+void kc_html_chip(const struct kc_html *page, size_t run);
+
+/* A value of the resolved scenario, or NULL: "slo" "ttft_p95_ms". */
+const char *kc_html_setting(const struct kc_html *page, size_t run, const char *section,
+                            const char *key);
+/* The same as a number; 0 when it is not stated. */
+double kc_html_setting_number(const struct kc_html *page, size_t run, const char *section,
+                              const char *key);
+
+/* The sections, in their order on the page. */
+void kc_html_answer(struct kc_html *page);
+void kc_html_pictures(struct kc_html *page);
+void kc_html_latencies(struct kc_html *page);
+void kc_html_basis(struct kc_html *page);
+enum kc_err kc_html_assumptions(struct kc_html *page, struct kc_diag *diag);
+void kc_html_reproduce(struct kc_html *page);
+
+#endif

@@ -1,0 +1,158 @@
+/* The page as a whole: reads the views, writes head and foot, calls the sections. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/number.h"
+#include "sim/html/html_internal.h"
+
+void kc_html_cell_figure(const struct kc_html *page, const char *tag, const char *class, size_t run,
+                    const char *column, enum kc_rounding rounding)
+{
+  KC_ASSERT(run < page->run.rows);
+  kc_html_figure(page->out, tag, class, kc_html_source_of(page, run), column,
+                 kc_html_cell(page, run, column), rounding);
+}
+
+void kc_html_chip(const struct kc_html *page, size_t run)
+{
+  KC_ASSERT(run < page->run.rows);
+  fprintf(page->out, "<span class=\"chip s%zu\">%c</span>", run, kc_html_letter(run));
+}
+
+const char *kc_html_setting(const struct kc_html *page, size_t run, const char *section,
+                            const char *key)
+{
+  KC_ASSERT(run < page->run.rows);
+  const struct kc_node *map = kc_node_get(page->document[run].root, section);
+  const struct kc_node *value = kc_node_get(map, key);
+  return value != NULL && value->kind == KC_NODE_SCALAR ? value->text : NULL;
+}
+
+double kc_html_setting_number(const struct kc_html *page, size_t run, const char *section,
+                              const char *key)
+{
+  const char *text = kc_html_setting(page, run, section, key);
+  double value;
+  return text != NULL && kc_parse_double(text, strlen(text), &value) ? value : 0;
+}
+
+/* ---- reading ---- */
+
+static enum kc_err read_views(struct kc_html *page, struct kc_store *store, struct kc_diag *diag)
+{
+  KC_ASSERT(page->out != NULL);
+  const struct {
+    struct kc_cells *table;
+    const char *view;
+  } views[] = {{&page->run, "report_summary"},       {&page->memory, "report_memory"},
+               {&page->timeline, "report_timeline"}, {&page->latency, "report_latency"},
+               {&page->notes, "report_notes"},       {&page->intervals, "report_intervals"},
+               {&page->scenario, "report_scenario"}};
+  for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) {
+    KC_TRY(kc_cells_read(views[i].table, store, views[i].view, diag));
+  }
+  if (page->run.rows <= KC_HTML_RUNS_MAX) return KC_OK;
+  return kc_fail(diag, KC_ERR_LIMIT, "a page shows at most %d runs side by side; name fewer with "
+                 "--run", KC_HTML_RUNS_MAX);
+}
+
+static enum kc_err read_scenarios(struct kc_html *page, struct kc_diag *diag)
+{
+  KC_ASSERT(page->scenario.rows == page->run.rows);
+  for (size_t i = 0; i < page->run.rows; i++) {
+    char place[64];
+    const char *text = kc_cells_text(&page->scenario, i, "scenario_text");
+    snprintf(place, sizeof place, "scenario of run %.20s", kc_html_cell(page, i, "run"));
+    KC_TRY(kc_document_parse(&page->document[i], place, text, strlen(text), diag));
+  }
+  return KC_OK;
+}
+
+static void free_page(struct kc_html *page)
+{
+  KC_ASSERT(page->out != NULL);
+  struct kc_cells *const table[] = {&page->run,   &page->memory,    &page->timeline, &page->latency,
+                                    &page->notes, &page->intervals, &page->scenario};
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) kc_cells_free(table[i]);
+  for (size_t i = 0; i < KC_HTML_RUNS_MAX; i++) {
+    if (page->document[i].memory != NULL) kc_document_free(&page->document[i]);
+  }
+}
+
+/* ---- writing ---- */
+
+static void write_title(const struct kc_html *page)
+{
+  KC_ASSERT(page->run.rows > 0);
+  if (page->run.rows == 1) {
+    kc_html_text(page->out, kc_html_cell(page, 0, "name"));
+    return;
+  }
+  bool same = true;
+  for (size_t i = 1; i < page->run.rows; i++) {
+    same &= strcmp(kc_html_cell(page, i, "model"), kc_html_cell(page, 0, "model")) == 0;
+  }
+  if (same) {
+    kc_html_text(page->out, kc_html_cell(page, 0, "model"));
+    fputs(": ", page->out);
+  }
+  fprintf(page->out, "%zu runs side by side", page->run.rows);
+}
+
+static void write_head(const struct kc_html *page)
+{
+  KC_ASSERT(page->run.rows > 0);
+  FILE *const out = page->out;
+  fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+        "<meta name=\"color-scheme\" content=\"light dark\">\n<title>", out);
+  write_title(page);
+  fprintf(out, " – kvcap</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n%s</style>\n"
+               "</head>\n<body>\n<header>\n<p class=\"brand\"><b>kvcap</b> capacity report</p>\n"
+               "<h1>", page->spec->style);
+  write_title(page);
+  fputs("</h1>\n", out);
+}
+
+static void write_foot(const struct kc_html *page)
+{
+  KC_ASSERT(page->run.rows > 0);
+  fprintf(page->out, "<footer><p>Written by kvcap %s from stored results alone. Every number can "
+                     "be read again from the database: its element says which run "
+                     "(<code>data-run</code>), which figure (<code>data-figure</code>) and the "
+                     "value before rounding (<code>data-value</code>).</p></footer>\n"
+                     "</body>\n</html>\n", page->spec->version);
+}
+
+static enum kc_err write_page(struct kc_html *page, struct kc_store *store, struct kc_diag *diag)
+{
+  KC_ASSERT(page->out != NULL);
+  KC_TRY(read_views(page, store, diag));
+  KC_TRY(read_scenarios(page, diag));
+  write_head(page);
+  kc_html_answer(page);
+  kc_html_pictures(page);
+  kc_html_latencies(page);
+  kc_html_basis(page);
+  KC_TRY(kc_html_assumptions(page, diag));
+  kc_html_reproduce(page);
+  fputs("</main>\n", page->out);
+  write_foot(page);
+  return KC_OK;
+}
+
+enum kc_err kc_html_write(FILE *out, struct kc_store *store, const struct kc_html_spec *spec,
+                          struct kc_diag *diag)
+{
+  KC_ASSERT(out != NULL && store != NULL);
+  KC_ASSERT(spec->style != NULL && spec->version != NULL);
+  struct kc_html *page = calloc(1, sizeof *page);
+  if (page == NULL) return kc_fail(diag, KC_ERR_MEMORY, "the host ran out of memory");
+  page->out = out;
+  page->spec = spec;
+  const enum kc_err err = write_page(page, store, diag);
+  free_page(page);
+  free(page);
+  return err;
+}

@@ -1,0 +1,335 @@
+/* Pictures of runs: the memory bill, load over time, latency distributions. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/html/chart.h"
+#include "sim/html/html_internal.h"
+
+static const char *const dash_names[KC_CHART_SERIES] = {"solid", "dashed", "dotted", "dash-dotted"};
+
+/* ---- the memory bill ---- */
+
+static const struct kind {
+  const char *name, *title;
+} kinds[] = {
+  {"weights", "Weights"},          {"kv_peak", "KV, in use at the peak"},
+  {"kv_unused", "KV, never used"}, {"other", "Activations, other"},
+  {"reserve", "Reserve"},          {"free", "Free"},
+};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+/* The row of a kind for a run; report_memory has one for each. */
+static size_t memory_row(const struct kc_html *page, size_t run, size_t kind)
+{
+  for (size_t i = 0; i < page->memory.rows; i++) {
+    if (kc_cells_number(&page->memory, i, "series") != (double)run) continue;
+    if (strcmp(kc_cells_text(&page->memory, i, "kind"), kinds[kind].name) == 0) return i;
+  }
+  KC_ASSERT(false);
+  return 0;
+}
+
+static double most_gib(const struct kc_html *page)
+{
+  KC_ASSERT(page->run.rows > 0);
+  double most = 0;
+  for (size_t i = 0; i < page->memory.rows; i++) {
+    most = fmax(most, kc_cells_number(&page->memory, i, "high_gib"));
+  }
+  return most;
+}
+
+static void write_bar(const struct kc_html *page, size_t run, double scale)
+{
+  FILE *const out = page->out;
+  const bool named = page->run.rows > 1;
+  const double top = 44.0 * (double)run, left = named ? 20 : 0;
+  KC_ASSERT(scale > 0);
+  if (named) {
+    fprintf(out, "<text class=\"letter\" x=\"0\" y=\"%.1f\">%c</text>\n", top + 22,
+            kc_html_letter(run));
+  }
+  for (size_t kind = 0; kind < KINDS; kind++) {
+    const size_t row = memory_row(page, run, kind);
+    const double low = kc_cells_number(&page->memory, row, "low_gib") * scale;
+    const double high = kc_cells_number(&page->memory, row, "high_gib") * scale;
+    if (high - low < 0.05) continue;
+    fprintf(out, "<rect class=\"m%zu\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"34\"/>\n",
+            kind, left + low, top, high - low);
+  }
+}
+
+/* The numbers of the bars, and the legend in one. */
+static void write_bill(const struct kc_html *page)
+{
+  KC_ASSERT(page->run.rows > 0);
+  FILE *const out = page->out;
+  fputs("<table class=\"bill\">\n<thead><tr><th scope=\"col\">GiB of one GPU</th>", out);
+  for (size_t run = 0; run < page->run.rows; run++) {
+    fputs("<th scope=\"col\" class=\"n\">", out);
+    if (page->run.rows > 1) {
+      kc_html_chip(page, run);
+    } else {
+      fputs("size", out);
+    }
+    fputs("</th>", out);
+  }
+  fputs("</tr></thead>\n<tbody>\n", out);
+  for (size_t kind = 0; kind < KINDS; kind++) {
+    char figure[48];
+    snprintf(figure, sizeof figure, "memory_%s_gib", kinds[kind].name);
+    fprintf(out, "<tr><th scope=\"row\"><svg class=\"swatch\" viewBox=\"0 0 14 14\" aria-hidden="
+                 "\"true\"><rect class=\"m%zu\" width=\"14\" height=\"14\"/></svg>%s</th>", kind,
+            kinds[kind].title);
+    for (size_t run = 0; run < page->run.rows; run++) {
+      kc_html_figure(out, "td", "n", kc_html_source_of(page, run), figure,
+                     kc_cells_text(&page->memory, memory_row(page, run, kind), "size_gib"),
+                     KC_ROUND_TENTH);
+    }
+    fputs("</tr>\n", out);
+  }
+  fputs("</tbody>\n</table>\n", out);
+}
+
+static void write_memory(struct kc_html *page)
+{
+  KC_ASSERT(page->run.rows > 0);
+  const double height = 44.0 * (double)page->run.rows - 10;
+  const double width = KC_CHART_WIDTH - (page->run.rows > 1 ? 20 : 0);
+  fputs("<figure>\n<h3>Memory bill</h3>\n", page->out);
+  kc_chart_open_bare(page->out, ++page->pictures, height, "Memory bill of the fullest GPU",
+                     "Stacked bars, one a run, from 0 to the GPU's memory; the table below has the "
+                     "sizes.");
+  for (size_t run = 0; run < page->run.rows; run++) {
+    write_bar(page, run, width / most_gib(page));
+  }
+  fputs("</svg>\n", page->out);
+  write_bill(page);
+  fputs("</figure>\n", page->out);
+}
+
+/* ---- points of a series ---- */
+
+struct points {
+  double *x, *y; /* heap */
+  size_t count;
+};
+
+/* The rows of `table` that belong to the run, and to `metric` where that is not NULL. */
+static struct points points_of(const struct kc_cells *table, size_t run, const char *metric,
+                               const char *x, const char *y)
+{
+  KC_ASSERT(run < KC_HTML_RUNS_MAX);
+  struct points points = {.x = calloc(table->rows + 1, sizeof *points.x),
+                          .y = calloc(table->rows + 1, sizeof *points.y)};
+  for (size_t i = 0; i < table->rows && points.x != NULL && points.y != NULL; i++) {
+    if (kc_cells_number(table, i, "series") != (double)run) continue;
+    if (metric != NULL && strcmp(kc_cells_text(table, i, "metric"), metric) != 0) continue;
+    points.x[points.count] = kc_cells_number(table, i, x);
+    points.y[points.count] = kc_cells_number(table, i, y);
+    points.count += 1;
+  }
+  return points;
+}
+
+static void free_points(struct points *points)
+{
+  free(points->x);
+  free(points->y);
+}
+
+static double most_of(const struct kc_cells *table, const char *column)
+{
+  double most = 0;
+  for (size_t i = 0; i < table->rows; i++) most = fmax(most, kc_cells_number(table, i, column));
+  return most;
+}
+
+/* ---- load over time ---- */
+
+static const struct load {
+  const char *title, *column, *label, *description;
+} loads[] = {
+  {"Running requests", "running", "requests",
+   "Requests that run at each instant of virtual time, one stepped line a run."},
+  {"Waiting requests", "waiting", "requests",
+   "Requests that wait for a slot at each instant of virtual time, one stepped line a run."},
+  {"KV pages in use", "kv_used_percent", "% of the pool",
+   "Share of the KV pool that is in use at each instant of virtual time, one stepped line a run."},
+};
+
+static void write_load(struct kc_html *page, const struct load *load)
+{
+  const struct kc_cells *table = &page->timeline;
+  const bool percent = strcmp(load->column, "kv_used_percent") == 0;
+  const struct kc_axis y = percent ? (struct kc_axis){.high = 105, .label = load->label}
+                                   : kc_axis_from_zero(most_of(table, load->column), load->label);
+  struct kc_axis x = kc_axis_from_zero(most_of(table, "time_s"), "virtual time (s)");
+  KC_ASSERT(x.high > 0);
+  x.high /= 1.08; /* time ends where the run ends */
+  struct kc_chart chart = kc_chart_frame(page->out, KC_CHART_HEIGHT, x, y);
+  fprintf(page->out, "<figure>\n<h3>%s</h3>\n", load->title);
+  kc_chart_open(&chart, ++page->pictures, load->title, load->description);
+  for (size_t run = page->run.rows; run-- > 0;) {
+    struct points points = points_of(table, run, NULL, "time_s", load->column);
+    kc_chart_line(&chart, run, points.x, points.y, points.count, true);
+    free_points(&points);
+  }
+  kc_chart_close(&chart);
+  fputs("</figure>\n", page->out);
+}
+
+/* ---- latency distributions ---- */
+
+static const struct metric {
+  const char *name, *title, *brief, *p95, *limit, *description;
+} metrics[] = {
+  {"ttft", "Time to first token", "First token", "ttft_p95_ms", "ttft_p95_ms",
+   "Share of the requests whose first token took at most so long, one line a run; the dot is the "
+   "95th percentile."},
+  {"tpot", "Time per output token", "Each token", "tpot_p95_ms", "tpot_p95_ms",
+   "Share of the requests whose output tokens took at most so long on average, one line a run; the "
+   "dot is the 95th percentile."},
+  {"itl", "Gap between tokens", "Gap", "itl_p95_ms", NULL,
+   "Share of the gaps between tokens of at most so long, one line a run; the dot is the 95th "
+   "percentile."},
+  {"e2e", "Whole request", "Whole", "e2e_p95_ms", NULL,
+   "Share of the requests that took at most so long in all, one line a run; the dot is the 95th "
+   "percentile."},
+};
+
+struct span {
+  double low, high;
+};
+
+static struct span span_of(const struct kc_html *page, const char *metric)
+{
+  KC_ASSERT(page->run.rows > 0);
+  struct span span = {.low = INFINITY};
+  for (size_t i = 0; i < page->latency.rows; i++) {
+    if (strcmp(kc_cells_text(&page->latency, i, "metric"), metric) != 0) continue;
+    const double value = kc_cells_number(&page->latency, i, "latency_ms");
+    span.low = fmin(span.low, value);
+    span.high = fmax(span.high, value);
+  }
+  return span;
+}
+
+/* The one limit that all runs share; 0 without one. */
+static double shared_limit(const struct kc_html *page, const char *setting)
+{
+  KC_ASSERT(page->run.rows > 0);
+  if (setting == NULL) return 0;
+  const double first = kc_html_setting_number(page, 0, "slo", setting);
+  for (size_t i = 1; i < page->run.rows; i++) {
+    if (kc_html_setting_number(page, i, "slo", setting) != first) return 0;
+  }
+  return first;
+}
+
+static void draw_distribution(struct kc_html *page, const struct metric *metric, size_t run,
+                              const struct kc_chart *chart)
+{
+  KC_ASSERT(run < page->run.rows);
+  struct points points =
+      points_of(&page->latency, run, metric->name, "latency_ms", "share_percent");
+  const double p95 = kc_html_cell_number(page, run, metric->p95);
+  kc_chart_line(chart, run, points.x, points.y, points.count, true);
+  if (points.count > 0 && !isnan(p95) && p95 >= chart->x.low && p95 <= chart->x.high) {
+    kc_chart_mark(chart, run, p95, 95);
+  }
+  free_points(&points);
+}
+
+static void write_distribution(struct kc_html *page, const struct metric *metric)
+{
+  KC_ASSERT(page->run.rows > 0);
+  struct span span = span_of(page, metric->name);
+  char text[KC_HTML_NUMBER_BYTES], label[KC_HTML_NUMBER_BYTES + 16];
+  if (span.high <= 0) return; /* nobody got that far */
+  const double limit = shared_limit(page, metric->limit);
+  const bool shown = limit > 0 && limit < 12 * span.high;
+  if (shown) span.high = fmax(span.high, limit);
+  struct kc_chart chart = kc_chart_frame(page->out, KC_CHART_HEIGHT,
+                                         kc_axis_range(span.low, span.high, "at most (ms)"),
+                                         (struct kc_axis){.high = 103, .label = metric->name[0] ==
+                                                          'i' ? "% of gaps" : "% of requests"});
+  fprintf(page->out, "<figure>\n<h3>%s</h3>\n", metric->title);
+  kc_chart_open(&chart, ++page->pictures, metric->title, metric->description);
+  if (shown) {
+    snprintf(label, sizeof label, "limit %s ms", kc_html_number(text, limit, KC_ROUND_COUNT));
+    kc_chart_limit(&chart, limit, label);
+  }
+  for (size_t run = page->run.rows; run-- > 0;) draw_distribution(page, metric, run, &chart);
+  kc_chart_close(&chart);
+  fputs("</figure>\n", page->out);
+}
+
+static void write_legend(const struct kc_html *page)
+{
+  KC_ASSERT(page->run.rows > 0);
+  if (page->run.rows == 1) return;
+  fputs("<ul class=\"legend\">\n", page->out);
+  for (size_t run = 0; run < page->run.rows; run++) {
+    fputs("<li>", page->out);
+    kc_html_chip(page, run);
+    fprintf(page->out, "<svg class=\"stroke\" viewBox=\"0 0 36 8\" aria-hidden=\"true\"><path "
+                       "class=\"line s%zu\" d=\"M1 4H35\"/></svg><span>", run);
+    kc_html_text(page->out, kc_html_cell(page, run, "name"));
+    fprintf(page->out, " <small>(%s)</small></span></li>\n", dash_names[run]);
+  }
+  fputs("</ul>\n", page->out);
+}
+
+void kc_html_pictures(struct kc_html *page)
+{
+  KC_ASSERT(page->run.rows > 0 && page->run.rows <= KC_CHART_SERIES);
+  fputs("<section>\n<h2>Pictures</h2>\n", page->out);
+  write_legend(page);
+  fputs("<div class=\"pictures\">\n", page->out);
+  write_memory(page);
+  for (size_t i = 0; i < sizeof loads / sizeof loads[0]; i++) write_load(page, &loads[i]);
+  for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++) {
+    write_distribution(page, &metrics[i]);
+  }
+  fputs("<div class=\"reading\"><h3>How to read these</h3>\n<p>Time is virtual: it starts with the "
+        "first request. A distribution says which share took at most so long; its dot is the 95th "
+        "percentile, an upright dashed line the limit. Scales with ticks at 1, 2 and 5 are "
+        "logarithmic.</p></div>\n</div>\n</section>\n", page->out);
+}
+
+/* ---- the same as numbers ---- */
+
+static void write_percentiles(const struct kc_html *page, const struct metric *metric, size_t run)
+{
+  KC_ASSERT(run < page->run.rows);
+  static const char *const parts[] = {"mean", "p50", "p90", "p95", "p99", "max"};
+  char column[32];
+  fputs("<tr><th scope=\"row\">", page->out);
+  if (page->run.rows > 1) kc_html_chip(page, run);
+  fprintf(page->out, "%s%s</th>", page->run.rows > 1 ? " " : "", metric->brief);
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    snprintf(column, sizeof column, "%s_%s_ms", metric->name, parts[i]);
+    kc_html_cell_figure(page, "td", "n", run, column, KC_ROUND_READING);
+  }
+  snprintf(column, sizeof column, "%s_count", metric->name);
+  kc_html_cell_figure(page, "td", "n wide", run, column, KC_ROUND_COUNT);
+  fputs("</tr>\n", page->out);
+}
+
+void kc_html_latencies(struct kc_html *page)
+{
+  KC_ASSERT(page->run.rows > 0);
+  fputs("<section>\n<h2>Latencies</h2>\n<table class=\"dense\">\n<caption>Milliseconds; "
+        "percentiles are nearest-rank over what completed</caption>\n<thead><tr>"
+        "<th scope=\"col\">Time</th>"
+        "<th scope=\"col\" class=\"n\">mean</th><th scope=\"col\" class=\"n\">p50</th>"
+        "<th scope=\"col\" class=\"n\">p90</th><th scope=\"col\" class=\"n\">p95</th>"
+        "<th scope=\"col\" class=\"n\">p99</th><th scope=\"col\" class=\"n\">max</th>"
+        "<th scope=\"col\" class=\"n wide\">over</th></tr></thead>\n<tbody>\n", page->out);
+  for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++) {
+    for (size_t run = 0; run < page->run.rows; run++) write_percentiles(page, &metrics[i], run);
+  }
+  fputs("</tbody>\n</table>\n</section>\n", page->out);
+}

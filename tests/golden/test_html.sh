@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# kvcap report --html: one self-contained page whose every number is the database's, with a text
+# alternative for every picture, nothing from outside, and the same bytes every time. timeout: 120
+# shellcheck disable=SC2016  # jq's variables
+set -u
+
+kvcap="${KVCAP:?path of the program}"
+source_root="${KVCAP_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
+examples="$source_root/scenarios/examples"
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+failures=0
+
+fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
+
+"$kvcap" run "$examples/llama-3.1-8b-h100.yaml" --intervals 5 --db runs.db >/dev/null || exit 1
+for format in bf16 fp8-e4m3; do
+  "$kvcap" run "$examples/kimi-k2.6-decode-8xh200.yaml" --set "pools.decode.kv.format=$format" \
+    --db runs.db >/dev/null || exit 1
+done
+"$kvcap" run "$examples/llama-3.1-8b-h100.yaml" --trace "$source_root/traces/samples/tiny.csv" \
+  --set 'name=</title><script>alert("1 & 2")</script>'"'" --set 'slo=null' --set 'price=null' \
+  --db runs.db >/dev/null || exit 1
+
+for runs in 1 2,3 1,2,3,4 4; do
+  "$kvcap" report runs.db --run "$runs" --html "page-$runs.html" >/dev/null || fail "--run $runs"
+  env LC_ALL=de_DE.UTF-8 TZ=Asia/Tokyo "$kvcap" report runs.db --run "$runs" --html again.html \
+    >/dev/null
+  cmp -s "page-$runs.html" again.html || fail "--run $runs: another page from the same database"
+done
+
+# Nothing from outside, no script, everything escaped, every picture with a text alternative.
+check_document() {
+  local page="$1" pictures titles
+  grep -qiE '<script|javascript:|@import|src=|<object|<iframe|<base|url\(' "$page" &&
+    fail "$page: a script or a reference"
+  grep -oE '(href|xlink:href)="[^"]*"' "$page" | grep -vxE 'href="(#trust|data:,)"' &&
+    fail "$page: a link to elsewhere"
+  grep -oE 'https?://[^"< ]*' "$page" && fail "$page: an address"
+  pictures="$(grep -c '<svg[^>]* role="img" aria-labelledby="p[0-9]*-t p[0-9]*-d">' "$page")"
+  titles="$(grep -cE '<title id="p[0-9]+-t">[^<]+</title><desc id="p[0-9]+-d">[^<]+' "$page")"
+  if [ "$pictures" -lt 5 ] || [ "$pictures" -ne "$titles" ]; then
+    fail "$page: $pictures pictures, $titles of them with a text alternative"
+  fi
+  [ "$(grep -o '<svg' "$page" | wc -l)" -eq \
+    $((pictures + $(grep -o '<svg[^>]* aria-hidden="true"' "$page" | wc -l))) ] ||
+    fail "$page: a picture that is neither described nor ornament"
+  grep -q '<html lang="en">' "$page" || fail "$page: no language"
+  [ "$(grep -o '<h1' "$page" | wc -l)" -eq 1 ] || fail "$page: not one h1"
+  grep -oE '<h[1-6]' "$page" | tr -dc '1-6\n' |
+    awk '{ if ($1 > last + 1) bad = 1; last = $1 } END { exit bad }' ||
+    fail "$page: headings skip a level"
+  grep -oE '<th( [^>]*)?>' "$page" | grep -qv 'scope=' && fail "$page: a header cell without scope"
+  [ -z "$(grep -oE 'id="[^"]*"' "$page" | sort | uniq -d)" ] || fail "$page: an id twice"
+}
+
+# Every element with data-figure: known, equal to the database, and rounded as it says. Changes and
+# the parts of the bill that the document lacks are computed here from what is there.
+sqlite3 runs.db "SELECT json_object('run', id, 'memory_other_gib', other_bytes / 1073741824.0,
+  'memory_reserve_gib', reserve_bytes / 1073741824.0, 'memory_gib', memory_bytes / 1073741824.0,
+  'memory_free_gib', max(0, memory_bytes - weights_bytes - kv_budget_bytes - other_bytes
+  - reserve_bytes) / 1073741824.0, 'document', json(summary_json)) FROM run" >rows.json
+jq -c --slurpfile rows rows.json -n -f <(
+  printf 'def figures: '
+  cat "$source_root/tests/golden/html_figures.jq"
+  printf '; [$rows[] | {key: (.run | tostring), value: ((.document | figures)
+          + (del(.document, .run)))}] | from_entries'
+) >wanted.json || exit 1
+
+check_numbers() {
+  local page="$1" runs="$2" found
+  grep -oE 'data-run="[0-9]+" data-figure="[a-z0-9_]+" data-value="[^"]*">[^<]*<' "$page" |
+    sed -E 's/data-run="(.*)" data-figure="(.*)" data-value="(.*)">(.*)</\1\t\2\t\3\t\4/' |
+    tr -d ',%+' >found.tsv
+  found="$(wc -l <found.tsv)"
+  [ "$found" -eq "$(grep -o 'data-figure=' "$page" | wc -l)" ] || fail "$page: an odd figure"
+  [ "$found" -ge 40 ] || fail "$page: only $found figures"
+  jq -rR --slurpfile wanted wanted.json --arg runs "$runs" '
+    ($wanted[0]) as $all | ($runs | split(",")) as $run
+    | (split("\t")) as [$id, $figure, $value, $text]
+    | (if ($figure | startswith("change_")) and ($all[$id][$figure] == null)
+       then ($figure[7:]) as $of | 100 * ($all[$run[1]][$of] / $all[$run[0]][$of] - 1)
+       else $all[$id][$figure] end) as $is
+    | ($text | sub("^ +"; "") | sub(" +$"; "")) as $shown
+    | ($shown | if contains(".") then split(".")[1] | length else 0 end) as $digits
+    | (pow(10; -$digits) / 2 * 1.000001) as $half
+    | if $is == null then "\($figure) of run \($id) is not in the database"
+      elif (($value | tonumber) - $is | fabs) > 1e-9 * (1 + ($is | fabs))
+      then "\($figure) of run \($id): page \($value), database \($is)"
+      elif (($shown | tonumber) - $is | fabs) > $half
+      then "\($figure) of run \($id): shown \($shown), database \($is)"
+      else empty end' found.tsv >wrong.txt || fail "$page: jq"
+  [ ! -s wrong.txt ] || fail "$page: $(cat wrong.txt)"
+}
+
+for runs in 1 2,3 1,2,3,4 4; do
+  check_document "page-$runs.html"
+  check_numbers "page-$runs.html" "$runs"
+done
+# The check itself: a page with one digit changed does not pass.
+sed -E '0,/data-figure="ttft_p95_ms" data-value="1/s//data-figure="ttft_p95_ms" data-value="2/' \
+  page-1.html >forged.html
+cmp -s page-1.html forged.html && fail "nothing was forged"
+before="$failures"
+check_numbers forged.html 1 >/dev/null
+if [ "$failures" -gt "$before" ]; then failures="$before"; else fail "a forged number passes"; fi
+
+# The answer is there, in words and before everything else.
+grep -q 'The model fits and memory never runs out. Both latency limits are met.' page-1.html ||
+  fail "page 1 lacks its answer"
+grep -q 'More KV memory is needed than there is' page-2,3.html || fail "page 2,3: no word of OOM"
+grep -q 'No latency limit was stated' page-4.html || fail "page 4: a limit out of nowhere"
+grep -q '&lt;script&gt;alert(&quot;1 &amp; 2&quot;)&lt;/script&gt;&#39;' page-4.html ||
+  fail "page 4: the name is not escaped"
+# What the page says how to do gives what it says: the same result again.
+sqlite3 runs.db 'SELECT scenario_text FROM run WHERE id = 3' >run-3.yaml
+result="$(sqlite3 runs.db 'SELECT result_sha256 FROM run WHERE id = 3')"
+"$kvcap" run run-3.yaml | grep -q "$result" || fail "run 3 does not come out again"
+
+# What is wrong with the call.
+refused() {
+  local status="$1" pattern="$2"
+  shift 2
+  "$kvcap" report runs.db "$@" 2>err
+  [ $? -eq "$status" ] || fail "$*: not status $status"
+  grep -q "$pattern" err || fail "$*: $(cat err)"
+}
+refused 4 'the page cannot be written' --html /nowhere/page.html
+"$kvcap" run run-3.yaml --db runs.db >/dev/null 2>&1
+refused 8 'at most 4 runs' --run all --html five.html
+[ ! -e five.html ] || fail "a page of five runs"
+
+[ "$failures" -eq 0 ] && echo "pages are as they should be"
+exit "$((failures > 0))"
