@@ -4,6 +4,7 @@
 #                  where there is a C++ compiler.
 #   kernels_cuda   compiled by nvcc for sm_90 (files named *_sm90a.cu: for sm_90a, optional
 #                  kernels with wgmma and TMA). Built where there is nvcc.
+#   kvcap_emu      the emulator as a module, for tests of what drives a device.
 #   kvcap_cuda     the module that `kvcap engine` opens on demand; the program links no CUDA.
 include(CheckLanguage)
 check_language(CXX)
@@ -38,6 +39,15 @@ if(CMAKE_CXX_COMPILER AND KC_BOTH_SOURCES AND KC_EMU_SOURCES)
   target_compile_definitions(kernels_emu PRIVATE KC_EMU)
   # Unoptimised, an emulated product takes five times as long, and nothing is easier to find.
   target_compile_options(kernels_emu PRIVATE $<$<CONFIG:Debug>:-O1>)
+  set_target_properties(kernels_emu kernels_formats kernels_ops kernels_ref PROPERTIES
+    POSITION_INDEPENDENT_CODE ON)
+  # Whole: nothing in the module calls kernels_emu; the program asks for its one symbol.
+  file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/emu/module.c" CONTENT
+    "/* The module consists of the library below. */\ntypedef int kc_emu_module_is_linked;\n")
+  add_library(kvcap_emu MODULE "${CMAKE_CURRENT_BINARY_DIR}/emu/module.c")
+  set_target_properties(kvcap_emu PROPERTIES PREFIX "" LINKER_LANGUAGE CXX
+    LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  target_link_libraries(kvcap_emu PRIVATE -Wl,--whole-archive kernels_emu -Wl,--no-whole-archive)
 endif()
 
 set(KC_CUDA_FOUND OFF)

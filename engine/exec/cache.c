@@ -1,5 +1,5 @@
 /* Laying out the KV pool: see the header for the picture. Pages are as tight as the layouts allow;
- * memory comes from one arena, zeroed, and untouched pages cost nothing. */
+ * memory comes from one arena; on the host it is zeroed, and untouched pages cost nothing. */
 #include "engine/exec/cache.h"
 
 #include "engine/base/check.h"
@@ -31,51 +31,70 @@ uint64_t kc_cache_page_bytes(const struct kc_recipe *recipe, const struct kc_cac
   return recipe->layers * (layer.k_page_bytes + layer.v_page_bytes);
 }
 
-/* One scale for every head. */
-static const float *take_scales(struct kc_cache *cache, uint32_t heads, float scale)
+/* One scale for every head; NULL when it could not be sent. */
+static const float *put_scales(struct kc_cache *cache, uint32_t heads, float scale)
 {
-  float *scales = kc_arena_take(&cache->arena, heads, sizeof *scales);
-  KC_ASSERT(heads > 0);
-  for (uint32_t i = 0; scales != NULL && i < heads; i++) scales[i] = scale > 0 ? scale : 1.0f;
-  return scales;
+  float *there = kc_arena_take(&cache->arena, heads, sizeof *there);
+  float *scales = kc_arena_take(&cache->host, heads, sizeof *scales);
+  KC_ASSERT(heads > 0 && there != NULL);
+  KC_ASSERT(scales != NULL);
+  for (uint32_t i = 0; i < heads; i++) scales[i] = scale > 0 ? scale : 1.0f;
+  return kc_site_put(&cache->site, there, scales, heads * sizeof *there) == KC_OP_OK ? there
+                                                                                      : NULL;
 }
 
-static size_t bytes_needed(const struct kc_kv_layer *layer, uint32_t layers)
+static enum kc_err make_arenas(struct kc_cache *cache, const struct kc_kv_layer *layer,
+                               uint32_t layers, struct kc_diag *diag)
 {
+  const size_t scales = 2 * kc_arena_need(layer->kv_heads, sizeof(float));
   const size_t pools = kc_arena_need(layer->pages, layer->k_page_bytes) +
-                       kc_arena_need(layer->pages, layer->v_page_bytes + 1);
+                       kc_arena_need(layer->pages, layer->v_page_bytes);
   KC_ASSERT(layers > 0);
-  return layers * (pools + 64) + kc_arena_need(layers, sizeof *layer) +
-         2 * kc_arena_need(layer->kv_heads, sizeof(float));
+  KC_TRY(kc_site_arena(&cache->site, &cache->arena, layers * pools + scales, diag));
+  return kc_arena_init(&cache->host, kc_arena_need(layers, sizeof *layer) + scales, diag);
 }
 
-enum kc_err kc_cache_init(struct kc_cache *cache, const struct kc_recipe *recipe,
-                          const struct kc_cache_config *config, struct kc_diag *diag)
+static enum kc_err lay_out(struct kc_cache *cache, const struct kc_cache_config *config,
+                           struct kc_kv_layer layer, struct kc_diag *diag)
 {
-  struct kc_kv_layer layer = shape(recipe, config);
-  KC_ASSERT(config->pages > 0);
-  *cache = (struct kc_cache){.layers = recipe->layers};
-  KC_TRY(kc_arena_init(&cache->arena, bytes_needed(&layer, recipe->layers), diag));
-  cache->layer = kc_arena_take(&cache->arena, recipe->layers, sizeof *cache->layer);
-  layer.k_scale = take_scales(cache, layer.kv_heads, config->k_scale);
-  layer.v_scale = take_scales(cache, layer.kv_heads, config->v_scale);
-  for (uint32_t i = 0; cache->layer != NULL && i < recipe->layers; i++) {
+  KC_TRY(make_arenas(cache, &layer, cache->layers, diag));
+  cache->layer = kc_arena_take(&cache->host, cache->layers, sizeof *cache->layer);
+  layer.k_scale = put_scales(cache, layer.kv_heads, config->k_scale);
+  layer.v_scale = put_scales(cache, layer.kv_heads, config->v_scale);
+  KC_ASSERT(cache->layer != NULL);
+  if (layer.k_scale == NULL || layer.v_scale == NULL) {
+    return kc_site_fail(&cache->site, KC_OP_DEVICE, "sending KV scales", diag);
+  }
+  for (uint32_t i = 0; i < cache->layers; i++) {
     layer.k = kc_arena_take(&cache->arena, layer.pages, layer.k_page_bytes);
-    layer.v = recipe->mla ? NULL : kc_arena_take(&cache->arena, layer.pages, layer.v_page_bytes);
+    layer.v = NULL;
+    if (layer.v_page_bytes > 0) {
+      layer.v = kc_arena_take(&cache->arena, layer.pages, layer.v_page_bytes);
+    }
     cache->layer[i] = layer;
     cache->bytes += layer.pages * (layer.k_page_bytes + layer.v_page_bytes);
   }
-  if (cache->layer != NULL && kc_kv_layer_valid(&cache->layer[recipe->layers - 1])) return KC_OK;
-  kc_cache_deinit(cache);
+  if (kc_kv_layer_valid(&cache->layer[cache->layers - 1])) return KC_OK;
   return kc_fail(diag, KC_ERR_INPUT,
                  "the engine keeps K and V as bf16 or fp8-e4m3; %s and %s are not that, or the "
                  "model's latent width is no multiple of 128",
                  kc_kv_format_name(config->k_format), kc_kv_format_name(config->v_format));
 }
 
+enum kc_err kc_cache_init(struct kc_cache *cache, const struct kc_recipe *recipe,
+                          const struct kc_cache_config *config, struct kc_diag *diag)
+{
+  KC_ASSERT(config->pages > 0);
+  *cache = (struct kc_cache){.layers = recipe->layers, .site = kc_site_or_host(&config->site)};
+  const enum kc_err err = lay_out(cache, config, shape(recipe, config), diag);
+  if (err != KC_OK) kc_cache_deinit(cache);
+  return err;
+}
+
 void kc_cache_deinit(struct kc_cache *cache)
 {
   KC_ASSERT(cache != NULL);
-  if (cache->arena.base != NULL) kc_arena_deinit(&cache->arena);
+  kc_site_arena_free(&cache->site, &cache->arena);
+  if (cache->host.base != NULL) kc_arena_deinit(&cache->host);
   *cache = (struct kc_cache){0};
 }

@@ -50,5 +50,5 @@ enum kc_err kc_checkpoint_build(const struct kc_checkpoint *checkpoint,
   struct kc_file_source files = {.files = checkpoint->files};
   const struct kc_weight_source source = kc_safetensors_source(&files);
   KC_ASSERT(checkpoint->files != NULL);
-  return kc_weights_build(weights, &checkpoint->recipe, precision, positions, &source, diag);
+  return kc_weights_build(weights, NULL, &checkpoint->recipe, precision, positions, &source, diag);
 }

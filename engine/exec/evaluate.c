@@ -95,14 +95,13 @@ static void lay_out_pages(struct evaluator *e)
 static enum kc_err make_members(struct evaluator *e, struct kc_diag *diag)
 {
   const struct kc_evaluate_config *c = e->config;
-  const struct kc_page_table table = {e->entry, e->slots, e->window_pages};
+  const struct kc_forward_config pass = {.weights = c->weights, .cache = &e->cache,
+                                         .table = {e->entry, e->slots, e->window_pages},
+                                         .rows_max = CHUNK};
   KC_ASSERT(c->threads > 0);
   for (uint32_t i = 0; i < c->threads; i++) {
     struct kc_forward *f = &e->member[i].forward;
-    if (kc_forward_init(f, kc_ref_ops(), NULL, c->weights, &e->cache, &table, CHUNK,
-                        &e->arena) != KC_OK) {
-      return kc_fail(diag, KC_ERR_MEMORY, "no memory for a forward pass");
-    }
+    KC_TRY(kc_forward_init(f, &pass, &e->arena, diag));
     f->tags = (struct kc_tag_state){.tag = e->tag, .verdict = e->verdict, .counter = f->counter,
                                     .ring = f->ring, .ring_capacity = KC_FORWARD_RING,
                                     .pages = e->cache.layer[0].pages};
@@ -207,7 +206,7 @@ static enum kc_op_status check_tags(struct evaluator *e, struct kc_forward *f,
   }
   const struct kc_op_tag_check check = {.rows = pieces, .slot = slot, .entries = entries,
                                         .table = f->table, .integrity = f->tags};
-  return f->ops->tag_check(f->ops_context, &check);
+  return f->site.ops->tag_check(f->site.context, &check);
 }
 
 /* One pass; `window[i]` is the window of piece i. */
@@ -321,6 +320,6 @@ enum kc_err kc_evaluate(const struct kc_evaluate_config *config, struct kc_evalu
     err = add_up(&e, out, diag);
   }
   if (e.arena.base != NULL) kc_arena_deinit(&e.arena);
-  if (e.cache.arena.base != NULL) kc_cache_deinit(&e.cache);
+  kc_cache_deinit(&e.cache);
   return err;
 }

@@ -13,6 +13,8 @@
  */
 #include "engine/exec/executor.h"
 
+#include "engine/exec/executor_tables.h"
+
 #include <string.h>
 #include <time.h>
 
@@ -20,12 +22,7 @@
 #include "kernels/formats/counter.h"
 #include "kernels/ref/ref.h"
 
-enum { NONE = UINT32_MAX, BLOCK_ROWS = 64, BLOCK_ROWS_MAX = 256 };
-
-struct kc_exec_work {
-  struct kc_piece piece;
-  uint32_t wave;
-};
+enum { NONE = UINT32_MAX, BLOCK_ROWS = 64, DEVICE_BLOCK_ROWS = 2048 };
 
 /* Tags tell a page from what it was before it was handed on. */
 struct kc_exec_fill {
@@ -41,49 +38,33 @@ struct kc_exec_fill {
 
 static uint32_t block_rows_of(const struct kc_exec_config *config)
 {
-  return config->block_rows == 0 ? BLOCK_ROWS : config->block_rows;
+  if (config->block_rows > 0) return config->block_rows;
+  return kc_site_is_host(&config->site) ? BLOCK_ROWS : DEVICE_BLOCK_ROWS;
 }
 
-/* Every array: once to count (arena NULL), once to take. */
 static size_t lay_out(struct kc_exec *exec, struct kc_arena *arena, bool *failed)
 {
   const struct kc_exec_config *c = &exec->config;
   const size_t slots = exec->slots, threads = c->threads;
-  const struct {
-    void *to;
-    size_t count, size;
-  } arrays[] = {
+  const struct kc_exec_array arrays[] = {
       {&exec->slot, slots, sizeof *exec->slot},
-      {&exec->entry, slots * exec->row_entries, sizeof *exec->entry},
       {&exec->extent, slots, sizeof *exec->extent},
-      {&exec->tag, c->pages, sizeof *exec->tag},
-      {&exec->verdict, slots, sizeof *exec->verdict},
-      {&exec->ring, KC_FORWARD_RING, sizeof *exec->ring},
       {&exec->forward, threads, sizeof *exec->forward},
       {&exec->work, slots, sizeof *exec->work},
       {&exec->fill, c->pages, sizeof *exec->fill},
       {&exec->order, slots, sizeof *exec->order},
       {&exec->task_first, slots + 1, sizeof *exec->task_first},
       {&exec->row_token, threads * block_rows_of(c), sizeof *exec->row_token},
+      {&exec->piece, threads * slots, sizeof *exec->piece},
       {&exec->status, threads, sizeof *exec->status},
-      {&exec->check_slot, slots, sizeof *exec->check_slot},
-      {&exec->check_entries, slots, sizeof *exec->check_entries},
       {&exec->output, c->output_tokens + 1, sizeof *exec->output},
       {&exec->output_first, (size_t)c->request_count + 1, sizeof *exec->output_first},
       {&exec->output_count, (size_t)c->request_count + 1, sizeof *exec->output_count},
       {&exec->finished, slots, sizeof *exec->finished},
       {&exec->violation, slots, sizeof *exec->violation},
   };
-  size_t bytes = 0;
-  for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
-    const size_t need = kc_arena_need(arrays[i].count, arrays[i].size);
-    if (__builtin_add_overflow(bytes, need, &bytes)) return SIZE_MAX;
-    if (arena == NULL) continue;
-    void *memory = kc_arena_take(arena, arrays[i].count, arrays[i].size);
-    memcpy(arrays[i].to, &memory, sizeof memory); /* `to` points to pointers of many types */
-    *failed = *failed || memory == NULL;
-  }
-  return bytes;
+  KC_ASSERT(threads > 0);
+  return kc_exec_lay_out(arrays, sizeof arrays / sizeof arrays[0], arena, failed);
 }
 
 uint32_t kc_exec_row_entries(uint64_t max_model_len, uint32_t page_tokens, uint32_t pages)
@@ -96,27 +77,38 @@ uint32_t kc_exec_row_entries(uint64_t max_model_len, uint32_t page_tokens, uint3
 size_t kc_exec_need(const struct kc_exec_config *config)
 {
   struct kc_exec exec = {.config = *config, .slots = config->slots,
-                       .row_entries = config->row_entries};
+                         .row_entries = config->row_entries};
   bool failed = false;
-  const size_t passes = kc_forward_need(&config->weights->recipe, block_rows_of(config));
-  size_t bytes = lay_out(&exec, NULL, &failed), all;
+  size_t bytes = lay_out(&exec, NULL, &failed), all = 0;
   KC_ASSERT(config->threads > 0);
-  if (__builtin_mul_overflow(passes, config->threads, &all)) return SIZE_MAX;
+  if (!kc_site_is_host(&config->site)) return bytes;
+  const size_t passes = kc_forward_need(&config->weights->recipe, block_rows_of(config));
+  const size_t tables = kc_exec_lay_out_tables(&exec, &exec.host, NULL, &failed);
+  if (__builtin_add_overflow(bytes, tables, &bytes) ||
+      __builtin_mul_overflow(passes, config->threads, &all)) {
+    return SIZE_MAX;
+  }
   return __builtin_add_overflow(bytes, all, &bytes) ? SIZE_MAX : bytes;
 }
 
-static enum kc_err init_passes(struct kc_exec *exec, struct kc_arena *arena)
+static enum kc_err init_passes(struct kc_exec *exec, struct kc_arena *arena, struct kc_diag *diag)
 {
-  const struct kc_page_table table = {exec->entry, exec->slots, exec->row_entries};
   const struct kc_exec_config *c = &exec->config;
+  const uint32_t block = block_rows_of(c);
+  const struct kc_forward_config config = {
+      .site = exec->site, .weights = c->weights, .cache = c->cache,
+      .table = {exec->on.entry, exec->slots, exec->row_entries}, .rows_max = block,
+      .yields_max = exec->slots < block ? exec->slots : block, .eager = c->eager,
+      .collective = c->collective};
   KC_ASSERT(c->threads > 0);
   for (uint32_t i = 0; i < c->threads; i++) {
     struct kc_forward *f = &exec->forward[i];
-    KC_TRY(kc_forward_init(f, kc_ref_ops(), NULL, c->weights, c->cache, &table, block_rows_of(c),
-                           arena));
+    KC_TRY(kc_forward_init(f, &config, arena, diag));
     if (c->integrity == KC_INTEGRITY_OFF) continue;
-    f->tags = (struct kc_tag_state){.tag = exec->tag, .verdict = exec->verdict,
-                                    .counter = f->counter, .ring = f->ring,
+    const bool host = kc_site_is_host(&exec->site); /* each member counts for itself there */
+    f->tags = (struct kc_tag_state){.tag = exec->on.tag, .verdict = exec->on.verdict,
+                                    .counter = host ? f->counter : exec->on.counter,
+                                    .ring = host ? f->ring : exec->on.ring,
                                     .ring_capacity = KC_FORWARD_RING,
                                     .pages = c->pages};
   }
@@ -124,22 +116,37 @@ static enum kc_err init_passes(struct kc_exec *exec, struct kc_arena *arena)
 }
 
 enum kc_err kc_exec_init(struct kc_exec *exec, const struct kc_exec_config *config,
-                        struct kc_arena *arena, struct kc_diag *diag)
+                         struct kc_arena *arena, struct kc_diag *diag)
 {
   bool failed = false;
-  KC_ASSERT(config->threads > 0 && config->team != NULL);
-  KC_ASSERT(block_rows_of(config) <= BLOCK_ROWS_MAX);
+  KC_ASSERT(config->threads > 0 && (config->team != NULL || config->threads == 1));
+  KC_ASSERT(kc_site_is_host(&config->site) || config->threads == 1);
   KC_ASSERT(config->cache->layer[0].pages == config->pages);
   KC_ASSERT(config->cache->layer[0].page_tokens == config->page_tokens);
   *exec = (struct kc_exec){.config = *config, .slots = config->slots,
-                         .row_entries = config->row_entries, .first = NONE, .last = NONE};
+                           .site = kc_site_or_host(&config->site),
+                           .row_entries = config->row_entries, .first = NONE, .last = NONE};
   (void)lay_out(exec, arena, &failed);
-  if (failed || init_passes(exec, arena) != KC_OK) {
-    return kc_fail(diag, KC_ERR_MEMORY, "the engine's tables need more memory than was reserved");
+  enum kc_err err = KC_OK;
+  if (failed) err = kc_fail(diag, KC_ERR_MEMORY, "the engine needs more memory than was reserved");
+  if (err == KC_OK) err = kc_exec_take_tables(exec, arena, diag);
+  if (err == KC_OK) err = init_passes(exec, arena, diag);
+  if (err != KC_OK) {
+    kc_exec_deinit(exec);
+    return err;
   }
-  memset(exec->verdict, 0xFF, exec->slots * sizeof *exec->verdict);
   memset(exec->output_first, 0xFF, (size_t)config->request_count * sizeof *exec->output_first);
   return KC_OK;
+}
+
+void kc_exec_deinit(struct kc_exec *exec)
+{
+  KC_ASSERT(exec != NULL);
+  if (exec->site.ops == NULL || kc_site_is_host(&exec->site)) return;
+  for (uint32_t i = 0; exec->forward != NULL && i < exec->config.threads; i++) {
+    kc_forward_deinit(&exec->forward[i]);
+  }
+  kc_exec_free_tables(exec);
 }
 
 /* ---- the delta ---- */
@@ -201,7 +208,9 @@ static enum kc_err join(struct kc_exec *exec, const struct kc_join *join, struct
   if (exec->last == NONE) exec->first = join->slot;
   else exec->slot[exec->last].next = join->slot;
   exec->last = join->slot;
-  exec->verdict[join->slot] = KC_VERDICT_CLEAR;
+  exec->host.verdict[join->slot] = KC_VERDICT_CLEAR;
+  kc_exec_send(exec, exec->on.verdict + join->slot, exec->host.verdict + join->slot,
+               sizeof *exec->host.verdict);
   return KC_OK;
 }
 
@@ -209,10 +218,12 @@ static void copy_row(struct kc_exec *exec, const struct kc_table *table, uint32_
                      uint32_t from, uint32_t to)
 {
   const struct kc_page *row = kc_table_row(table, slot);
-  struct kc_page_ref *entry = exec->entry + (size_t)slot * exec->row_entries;
+  const size_t first = (size_t)slot * exec->row_entries;
+  struct kc_page_ref *entry = exec->host.entry + first;
   KC_ASSERT(slot < exec->slots && from <= to);
   KC_ASSERT(to <= exec->row_entries);
   for (uint32_t i = from; i < to; i++) entry[i] = (struct kc_page_ref){row[i].id, row[i].tag};
+  kc_exec_send(exec, exec->on.entry + first + from, entry + from, (to - from) * sizeof *entry);
 }
 
 /* Copies the granted pairs. A slot may be granted a page and lose it again before anything runs;
@@ -305,28 +316,15 @@ static void list_work(struct kc_exec *exec, const struct kc_step *step)
   }
 }
 
-/* Compares every entry that the step's slots hold with the pool's tags. */
-static enum kc_op_status check_tags(struct kc_exec *exec, const struct kc_pool *pool, uint64_t step)
+/* True when a work item reads pages that others of this step may be writing: who is refused must be
+ * known before they are told apart. */
+static bool finds_pages(const struct kc_exec *exec)
 {
-  KC_ASSERT(exec->config.integrity != KC_INTEGRITY_OFF);
-  KC_ASSERT(pool->page_count == exec->config.pages);
-  for (uint32_t page = 0; page < pool->page_count; page++) {
-    exec->tag[page] = kc_tag_of(pool->record[page].generation);
-  }
+  KC_ASSERT(exec->work_count <= exec->slots);
   for (uint32_t i = 0; i < exec->work_count; i++) {
-    exec->check_slot[i] = exec->work[i].piece.slot;
-    exec->check_entries[i] = exec->extent[exec->work[i].piece.slot];
+    if (exec->slot[exec->work[i].piece.slot].cached > 0) return true;
   }
-  for (uint32_t i = 0; i < exec->config.threads; i++) exec->forward[i].tags.step = step;
-  const struct kc_op_tag_check check = {
-      .rows = exec->work_count,
-      .slot = exec->check_slot,
-      .entries = exec->check_entries,
-      .table = {exec->entry, exec->slots, exec->row_entries},
-      .integrity = {.tag = exec->tag, .verdict = exec->verdict, .counter = exec->counter,
-                    .ring = exec->ring, .ring_capacity = KC_FORWARD_RING,
-                    .pages = pool->page_count, .step = step}};
-  return kc_ref_ops()->tag_check(NULL, &check);
+  return false;
 }
 
 /* Takes the slots with a verdict out of the work. */
@@ -334,7 +332,7 @@ static void drop_refused(struct kc_exec *exec)
 {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < exec->work_count; i++) {
-    if (exec->verdict[exec->work[i].piece.slot] != KC_VERDICT_CLEAR) continue;
+    if (exec->host.verdict[exec->work[i].piece.slot] != KC_VERDICT_CLEAR) continue;
     exec->work[kept++] = exec->work[i];
   }
   KC_ASSERT(kept <= exec->work_count);
@@ -469,7 +467,11 @@ static enum kc_op_status run_block(struct kc_exec *exec, uint32_t member, struct
     }
   }
   KC_ASSERT(rows <= block_rows_of(&exec->config));
-  return kc_forward_run(&exec->forward[member], piece, count, token);
+  const enum kc_op_status status =
+      kc_forward_begin(&exec->forward[member], piece, count, token);
+  if (status != KC_OP_OK) return status;
+  if (!kc_site_is_host(&exec->site)) kc_exec_fetch_verdicts(exec); /* one wait for all */
+  return kc_forward_end(&exec->forward[member], piece, count);
 }
 
 /* One work item of more rows than a block: block after block. */
@@ -492,13 +494,12 @@ static void run_task(void *context, uint32_t member, uint32_t task)
 {
   struct kc_exec *exec = context;
   const uint32_t first = exec->task_first[task], end = exec->task_first[task + 1];
-  struct kc_piece piece[BLOCK_ROWS_MAX];
-  KC_ASSERT(end > first);
+  struct kc_piece *piece = exec->piece + (size_t)member * exec->slots;
+  KC_ASSERT(end > first && end - first <= exec->slots);
   enum kc_op_status status = KC_OP_OK;
   if (end - first == 1) {
     status = run_long(exec, member, &exec->work[exec->order[first]].piece);
   } else {
-    KC_ASSERT(end - first <= sizeof piece / sizeof piece[0]);
     for (uint32_t i = first; i < end; i++) piece[i - first] = exec->work[exec->order[i]].piece;
     status = run_block(exec, member, piece, end - first);
     for (uint32_t i = first; i < end; i++) exec->work[exec->order[i]].piece = piece[i - first];
@@ -506,22 +507,30 @@ static void run_task(void *context, uint32_t member, uint32_t task)
   if (status != KC_OP_OK) exec->status[member] = status;
 }
 
+static void run_tasks(struct kc_exec *exec)
+{
+  KC_ASSERT(exec->task_count <= exec->work_count);
+  if (exec->task_count > 0 && exec->config.team != NULL) {
+    kc_team_run(exec->config.team, exec->task_count, run_task, exec);
+    return;
+  }
+  for (uint32_t task = 0; task < exec->task_count; task++) run_task(exec, 0, task);
+}
+
 static enum kc_err compute(struct kc_exec *exec, struct kc_diag *diag)
 {
   uint32_t placed = 0;
-  memset(exec->status, 0, exec->config.threads * sizeof *exec->status);
   for (uint32_t wave = 0; wave < exec->waves; wave++) {
     placed += cut_tasks(exec, wave, placed);
-    if (exec->task_count > 0) kc_team_run(exec->config.team, exec->task_count, run_task, exec);
+    run_tasks(exec);
   }
   KC_ASSERT(placed == exec->work_count);
   for (uint32_t i = 0; i < exec->config.threads; i++) {
     struct kc_forward *f = &exec->forward[i];
-    for (int c = 0; c < KC_TAG_COUNTERS; c++) exec->counter[c] += f->counter[c];
+    for (int c = 0; c < KC_TAG_COUNTERS; c++) exec->host.counter[c] += f->counter[c];
     memset(f->counter, 0, sizeof f->counter);
     if (exec->status[i] == KC_OP_OK) continue;
-    return kc_fail(diag, KC_ERR_DEVICE, "an operation of the engine refused its arguments (%d)",
-                   (int)exec->status[i]);
+    return kc_site_fail(&exec->site, exec->status[i], "computing a step", diag);
   }
   return KC_OK;
 }
@@ -560,7 +569,7 @@ static void advance(struct kc_exec *exec)
   for (uint32_t i = 0; i < exec->work_count; i++) {
     const struct kc_piece *piece = &exec->work[i].piece;
     struct kc_exec_slot *slot = &exec->slot[piece->slot];
-    if (exec->verdict[piece->slot] != KC_VERDICT_CLEAR) continue; /* no token leaves */
+    if (exec->host.verdict[piece->slot] != KC_VERDICT_CLEAR) continue; /* no token leaves */
     slot->length = piece->start + piece->count;
     note_filled(exec, piece);
     if (slot->ghost) {
@@ -579,7 +588,7 @@ static void report(struct kc_exec *exec, struct kc_step_result *result)
 {
   for (uint32_t s = exec->first; s != NONE; s = exec->slot[s].next) {
     struct kc_exec_slot *slot = &exec->slot[s];
-    const uint32_t bad = exec->verdict[s];
+    const uint32_t bad = exec->host.verdict[s];
     if (slot->dead) continue;
     if (bad != KC_VERDICT_CLEAR) {
       const uint32_t page = kc_exec_row(exec, s)[bad].page;
@@ -607,27 +616,51 @@ static kc_ps wall_ps(void)
   return ((kc_ps)(now.tv_sec % 1000000) * 1000000000 + now.tv_nsec) * 1000;
 }
 
+/* The check is enqueued before the pass and read with its tokens, unless work depends on it. */
+static enum kc_err check_step(struct kc_exec *exec, const struct kc_step *step,
+                              struct kc_diag *diag)
+{
+  const bool host = kc_site_is_host(&exec->site);
+  KC_ASSERT(exec->waves <= 2 * exec->slots + 1);
+  if (exec->config.integrity == KC_INTEGRITY_OFF) return KC_OK;
+  enum kc_op_status status = kc_exec_check_tags(exec, step->pool, step->index);
+  if (status == KC_OP_OK && !host && (finds_pages(exec) || exec->work_count == 0)) {
+    kc_exec_fetch_verdicts(exec);
+    status = kc_site_wait(&exec->site);
+    if (status == KC_OP_OK) drop_refused(exec);
+  }
+  if (status != KC_OP_OK) return kc_site_fail(&exec->site, status, "the tag check", diag);
+  if (host) drop_refused(exec);
+  return KC_OK;
+}
+
+static uint64_t collective_ns(const struct kc_exec *exec)
+{
+  uint64_t sum = 0;
+  KC_ASSERT(exec->config.threads > 0);
+  for (uint32_t i = 0; i < exec->config.threads; i++) sum += exec->forward[i].collective_ns;
+  return sum;
+}
+
 static enum kc_err run(void *context, const struct kc_step *step, struct kc_step_result *result,
                        struct kc_diag *diag)
 {
   struct kc_exec *exec = context;
   const kc_ps begin = wall_ps();
+  const uint64_t waited = collective_ns(exec);
   KC_ASSERT(step->sum.decodes + step->sum.chunks > 0);
+  memset(exec->status, 0, exec->config.threads * sizeof *exec->status);
   KC_TRY(apply_delta(exec, step, diag));
   list_work(exec, step);
-  if (exec->config.integrity != KC_INTEGRITY_OFF) {
-    if (check_tags(exec, step->pool, step->index) != KC_OP_OK) {
-      return kc_fail(diag, KC_ERR_DEVICE, "the tag check refused its arguments");
-    }
-    drop_refused(exec);
-  }
+  KC_TRY(check_step(exec, step, diag));
   assign_waves(exec);
   KC_TRY(compute(exec, diag));
+  kc_exec_fetch_events(exec, step->index);
   advance(exec);
   *result = (struct kc_step_result){0};
   report(exec, result);
   exec->steps++;
-  const kc_ps spent = wall_ps() - begin;
+  const kc_ps spent = wall_ps() - begin + 1000 * (kc_ps)(collective_ns(exec) - waited);
   result->duration_ps = spent > 0 ? spent : 1;
   if (exec->config.clock == NULL) return KC_OK;
   struct kc_step_result predicted;
@@ -640,7 +673,7 @@ struct kc_executor kc_exec_executor(struct kc_exec *exec)
 {
   KC_ASSERT(exec->slot != NULL);
   KC_ASSERT(exec->config.requests != NULL);
-  return (struct kc_executor){.context = exec, .name = "cpu", .run = run};
+  return (struct kc_executor){.context = exec, .name = exec->site.ops->name, .run = run};
 }
 
 const int32_t *kc_exec_output(const struct kc_exec *exec, uint32_t request, uint32_t *count)

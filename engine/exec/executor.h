@@ -8,7 +8,11 @@
  * It keeps its own tables and believes nothing but the delta: rows are filled from the instance's
  * block table when pages are granted, and again where the prefix cache has put a page of the same
  * content in place of one of theirs; from then on the entries in use are its own. Before each step
- * they are compared with the pool's tags, as the check on a GPU does.
+ * they are compared with the pool's tags.
+ *
+ * Where operations run is the config's site (site.h). On a device rows, tags and verdicts exist
+ * twice: changes are sent before the check reads them, the verdicts come back with the tokens, and
+ * meanwhile attention masks what the check has refused.
  *
  * Tokens that a request found in the prefix cache are not computed: their keys and values are in
  * the pages. Where the step that finds them is the one that computes them, work runs in waves,
@@ -29,6 +33,7 @@
 #include "engine/sched/step.h"
 
 struct kc_exec_config {
+  struct kc_site site;            /* zeroed: the host */
   const struct kc_weights *weights; /* borrowed, like all pointers here */
   const struct kc_cache *cache;
   uint32_t slots, row_entries;      /* of the instance's table: kc_exec_row_entries */
@@ -43,9 +48,11 @@ struct kc_exec_config {
   int32_t end_token;                /* -1: none */
   float temperature;                /* of sampling; 0: the likeliest token */
   uint64_t sample_seed;             /* a request's draws depend on it, its number and positions */
-  struct kc_team *team;
-  uint32_t threads;                 /* of the team */
-  uint32_t block_rows;              /* rows of a pass, at most 256; 0: 64 */
+  struct kc_team *team;             /* NULL: the caller's thread alone */
+  uint32_t threads;                 /* of the team; 1 on a device */
+  uint32_t block_rows;              /* rows of a pass; 0: 64, on a device 2,048 */
+  bool eager;                       /* a device runs no graphs */
+  struct kc_collective collective;  /* of a tensor-parallel rank */
   const struct kc_executor *clock;  /* NULL: the wall clock */
   /* Called for each token, in batch order, after its step ran. NULL: nobody. */
   void (*on_token)(void *context, uint32_t request, uint32_t index, int32_t token);
@@ -67,7 +74,22 @@ struct kc_exec_slot {
   uint32_t previous, next; /* join order */
 };
 
-struct kc_exec_work; /* one piece of a step; executor.c */
+/* What the operations read and write beside the forward's own: the host's arrays, or a device's. */
+struct kc_exec_tables {
+  struct kc_page_ref *entry;         /* [slots][row_entries] */
+  uint32_t *tag;                     /* [pages] */
+  uint32_t *verdict;                 /* [slots] */
+  uint64_t *counter;                 /* [KC_TAG_COUNTERS] */
+  struct kc_tag_event *ring;         /* [KC_FORWARD_RING] */
+  uint32_t *check_slot, *check_entries; /* [slots] */
+};
+
+/* One piece of a step. */
+struct kc_exec_work {
+  struct kc_piece piece;
+  uint32_t wave;
+};
+
 struct kc_exec_fill; /* what is in a page; executor.c */
 
 struct kc_exec {
@@ -75,11 +97,12 @@ struct kc_exec {
   struct kc_exec_slot *slot;
   uint32_t slots, row_entries;       /* as in config */
   uint32_t first, last;        /* of the active slots, in join order */
-  struct kc_page_ref *entry;   /* [slots][row_entries] */
+  struct kc_site site;
+  struct kc_exec_tables host;  /* counters: all members' added up; ring: on the host of checks */
+  struct kc_exec_tables on;    /* the same at the site */
+  struct kc_arena device, pinned; /* of a device's tables */
   uint32_t *extent;            /* [slots] */
-  uint32_t *tag, *verdict;
-  uint64_t counter[KC_TAG_COUNTERS]; /* all members' added up */
-  struct kc_tag_event *ring;         /* of the checks; [KC_FORWARD_RING] */
+  uint64_t events_seen;        /* in the host's ring */
   struct kc_forward *forward;  /* [threads] */
   struct kc_exec_work *work;    /* [slots] */
   uint32_t work_count;
@@ -89,8 +112,8 @@ struct kc_exec {
   uint32_t *task_first;        /* [slots + 1]: places in `order` at which tasks begin */
   uint32_t task_count;
   int32_t *row_token;          /* [threads][block_rows] */
+  struct kc_piece *piece;      /* [threads][slots] */
   enum kc_op_status *status;   /* [threads] */
-  uint32_t *check_slot, *check_entries;
   int32_t *output;             /* [output_tokens] */
   uint64_t output_used;
   uint64_t *output_first;      /* [request_count]; UINT64_MAX before the request joined */
@@ -111,6 +134,8 @@ uint32_t kc_exec_row_entries(uint64_t max_model_len, uint32_t page_tokens, uint3
 size_t kc_exec_need(const struct kc_exec_config *config);
 enum kc_err kc_exec_init(struct kc_exec *exec, const struct kc_exec_config *config,
                         struct kc_arena *arena, struct kc_diag *diag);
+/* Gives back what a device holds. The arena is the caller's. */
+void kc_exec_deinit(struct kc_exec *exec);
 struct kc_executor kc_exec_executor(struct kc_exec *exec);
 
 /* Tokens that a request produced so far; *count of them. NULL before it joined. */
@@ -119,7 +144,7 @@ const int32_t *kc_exec_output(const struct kc_exec *exec, uint32_t request, uint
 /* Row of a slot as the executor has it, for decision logs. */
 static inline const struct kc_page_ref *kc_exec_row(const struct kc_exec *exec, uint32_t slot)
 {
-  return exec->entry + (size_t)slot * exec->row_entries;
+  return exec->host.entry + (size_t)slot * exec->row_entries;
 }
 
 #endif

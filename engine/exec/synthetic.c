@@ -35,11 +35,17 @@ float kc_synthetic_deviation(const char *name, uint64_t cols)
   return (float)(1.0 / sqrt((double)cols));
 }
 
+float kc_synthetic_mean(const char *name)
+{
+  KC_ASSERT(name != NULL);
+  return is_norm(name) ? 1.0f : 0.0f;
+}
+
 static enum kc_err read_synthetic(void *context, const char *name, uint64_t rows, uint64_t cols,
                                   uint16_t *out, struct kc_diag *diag)
 {
   const uint64_t seed = *(const uint64_t *)context, stream = kc_synthetic_stream(name);
-  const float deviation = kc_synthetic_deviation(name, cols), mean = is_norm(name) ? 1.0f : 0.0f;
+  const float deviation = kc_synthetic_deviation(name, cols), mean = kc_synthetic_mean(name);
   (void)diag;
   KC_ASSERT(rows > 0);
   for (uint64_t i = 0; i < rows * cols; i++) {
@@ -63,5 +69,6 @@ struct kc_weight_source kc_synthetic_source(const uint64_t *seed)
   KC_ASSERT(seed != NULL);
   return (struct kc_weight_source){.context = (void *)(uintptr_t)seed,
                                    .read = read_synthetic,
-                                   .read_f32 = read_synthetic_f32};
+                                   .read_f32 = read_synthetic_f32,
+                                   .seed = seed};
 }

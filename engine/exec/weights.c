@@ -5,8 +5,12 @@
  * is exactly as large as it must be.
  *
  *   scratch   bf16 rows of the matrices that make up one weight   -->  quantised into the arena
+ *
+ * On a device the arena is the device's: what is read goes through the host's scratch, and
+ * synthetic matrices are made and quantised where they will lie (weights_device.c).
  */
 #include "engine/exec/weights.h"
+#include "engine/exec/weights_device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,10 +30,17 @@ struct builder {
   struct kc_diag *diag;
   bool counting;
   size_t arena_bytes;
+  size_t host_bytes;
   uint64_t scratch_elements;
   uint16_t *scratch;
+  uint16_t *device_scratch; /* of as many elements; NULL: nothing is made on a device */
   enum kc_err err; /* the first; afterwards nothing is read any more */
 };
+
+static bool on_host(const struct builder *b)
+{
+  return kc_site_is_host(&b->weights->site);
+}
 
 static void *take(struct builder *b, size_t count, size_t size)
 {
@@ -45,22 +56,53 @@ static void *take(struct builder *b, size_t count, size_t size)
   return memory;
 }
 
+/* The same of memory that only the host reads. */
+static void *take_host(struct builder *b, size_t count, size_t size)
+{
+  KC_ASSERT(size > 0);
+  if (b->err != KC_OK) return NULL;
+  if (b->counting) {
+    b->host_bytes += kc_arena_need(count, size);
+    return NULL;
+  }
+  return kc_arena_take(&b->weights->host, count, size);
+}
+
+static void want_scratch(struct builder *b, uint64_t elements)
+{
+  if (elements > b->scratch_elements) b->scratch_elements = elements;
+}
+
+/* To where the operations read it. */
+static void put(struct builder *b, void *to, const void *from, uint64_t bytes)
+{
+  const struct kc_site *site = &b->weights->site;
+  if (b->err != KC_OK) return;
+  const enum kc_op_status status = kc_site_put(site, to, from, bytes);
+  if (status != KC_OP_OK) b->err = kc_site_fail(site, status, "sending weights", b->diag);
+}
+
 static void count_bytes(struct builder *b, uint64_t bytes)
 {
   if (b->counting) b->weights->weight_bytes += bytes;
 }
 
-/* ---- vectors ---- */
+/* ---- bf16 ---- */
 
-static const uint16_t *add_vector(struct builder *b, const char *name, uint64_t width)
+/* A bf16 matrix of the source, at `out` in the arena. */
+static void read_bf16(struct builder *b, const char *name, uint64_t rows, uint64_t cols,
+                      uint16_t *out)
 {
-  uint16_t *out = take(b, width, sizeof *out);
-  KC_ASSERT(width > 0);
-  count_bytes(b, 2 * width);
-  if (out != NULL && b->err == KC_OK) {
-    b->err = b->source->read(b->source->context, name, 1, width, out, b->diag);
+  KC_ASSERT(out != NULL);
+  if (b->err != KC_OK) return;
+  if (b->device_scratch != NULL) {
+    b->err = kc_weights_synthesise(&b->weights->site, *b->source->seed, name, rows, cols, out,
+                                   b->diag);
+    return;
   }
-  return out;
+  uint16_t *to = on_host(b) ? out : b->scratch;
+  b->err = b->source->read(b->source->context, name, rows, cols, to, b->diag);
+  put(b, out, to, 2 * rows * cols);
 }
 
 static const uint16_t *add_matrix_bf16(struct builder *b, const char *name, uint64_t rows,
@@ -69,10 +111,14 @@ static const uint16_t *add_matrix_bf16(struct builder *b, const char *name, uint
   uint16_t *out = take(b, rows * cols, sizeof *out);
   KC_ASSERT(rows > 0 && cols > 0);
   count_bytes(b, 2 * rows * cols);
-  if (out != NULL && b->err == KC_OK) {
-    b->err = b->source->read(b->source->context, name, rows, cols, out, b->diag);
-  }
+  if (!on_host(b)) want_scratch(b, rows * cols);
+  if (out != NULL) read_bf16(b, name, rows, cols, out);
   return out;
+}
+
+static const uint16_t *add_vector(struct builder *b, const char *name, uint64_t width)
+{
+  return add_matrix_bf16(b, name, 1, width);
 }
 
 /* ---- matrices in a format ---- */
@@ -100,6 +146,7 @@ static bool take_place(struct builder *b, struct kc_weight *weight, uint64_t cop
                      weight->rows, weight->cols, kc_weight_format_name(weight->format));
     return false;
   }
+  if (!on_host(b)) kc_weights_device_layout(&b->weights->site, weight, &place->sizes);
   KC_ASSERT(s->data_bytes % 16 == 0);
   count_bytes(b, copies * (s->data_bytes + 4 * s->scale_f32_count + 2 * s->scale_bf16_count +
                            s->scale_u8_count));
@@ -112,8 +159,7 @@ static bool take_place(struct builder *b, struct kc_weight *weight, uint64_t cop
   weight->scale_f32 = a->scale_f32;
   weight->scale_bf16 = a->scale_bf16;
   weight->scale_u8 = a->scale_u8;
-  const uint64_t elements = (uint64_t)weight->rows * weight->cols;
-  if (elements > b->scratch_elements) b->scratch_elements = elements;
+  want_scratch(b, (uint64_t)weight->rows * weight->cols);
   return !b->counting && b->err == KC_OK;
 }
 
@@ -148,8 +194,26 @@ static bool read_packed(struct builder *b, const struct kc_weight *weight,
   return true;
 }
 
-static void read_parts(struct builder *b, const struct kc_weight *weight, const struct part *part,
+/* Made and quantised on the device. */
+static void make_parts(struct builder *b, const struct kc_weight *weight, const struct part *part,
                        uint32_t parts, const struct kc_quantised *to)
+{
+  const struct kc_site *site = &b->weights->site;
+  const bool plain = weight->format == KC_WEIGHT_BF16;
+  uint16_t *bf16 = plain ? to->data : b->device_scratch;
+  uint64_t element = 0;
+  KC_ASSERT(parts > 0);
+  for (uint32_t i = 0; i < parts && b->err == KC_OK; i++) {
+    b->err = kc_weights_synthesise(site, *b->source->seed, part[i].name, part[i].rows,
+                                   weight->cols, bf16 + element, b->diag);
+    element += part[i].rows * weight->cols;
+  }
+  if (!plain && b->err == KC_OK) b->err = kc_weights_quantise(site, weight, bf16, to, b->diag);
+}
+
+/* Read and quantised on the host, into `to` of the host's memory in canonical layout. */
+static void read_canonical(struct builder *b, const struct kc_weight *weight,
+                           const struct part *part, uint32_t parts, const struct kc_quantised *to)
 {
   uint64_t element = 0;
   KC_ASSERT(b->scratch != NULL);
@@ -162,6 +226,28 @@ static void read_parts(struct builder *b, const struct kc_weight *weight, const 
   if (b->err != KC_OK) return;
   KC_ASSERT(element == (uint64_t)weight->rows * weight->cols);
   (void)kc_quantise_weight(weight->format, weight->rows, weight->cols, b->scratch, to);
+}
+
+static void read_parts(struct builder *b, const struct kc_weight *weight, const struct part *part,
+                       uint32_t parts, const struct kc_quantised *to)
+{
+  KC_ASSERT(weight->rows > 0);
+  if (b->device_scratch != NULL) {
+    make_parts(b, weight, part, parts, to);
+    return;
+  }
+  if (on_host(b)) {
+    read_canonical(b, weight, part, parts, to);
+    return;
+  }
+  struct kc_weights_staging staging;
+  b->err = kc_weights_stage(&staging, weight, b->diag);
+  if (b->err != KC_OK) return;
+  read_canonical(b, weight, part, parts, &staging.arrays);
+  if (b->err == KC_OK) {
+    b->err = kc_weights_send(&b->weights->site, &staging, weight, to, b->diag);
+  }
+  kc_weights_unstage(&staging);
 }
 
 static struct kc_weight shape_of(const struct builder *b, enum kc_tensor_class kind,
@@ -251,12 +337,18 @@ static void add_kv_b(struct builder *b, struct kc_layer_weights *out, uint32_t l
   uint16_t *uv = take(b, (uint64_t)r->heads * r->value * r->latent, 2);
   KC_ASSERT(r->mla);
   count_bytes(b, 2 * elements);
-  if (elements > b->scratch_elements) b->scratch_elements = elements;
+  want_scratch(b, 2 * elements); /* the whole, and its cut parts where those go elsewhere */
   out->uk = uk;
   out->uv = uv;
   if (b->counting || b->err != KC_OK) return;
   b->err = b->source->read(b->source->context, part.name, rows, r->latent, b->scratch, b->diag);
-  if (b->err == KC_OK) cut_kv_b(r, b->scratch, uk, uv);
+  if (b->err != KC_OK) return;
+  uint16_t *cut_uk = on_host(b) ? uk : b->scratch + elements;
+  const uint64_t uk_elements = (uint64_t)r->heads * r->nope * r->latent;
+  uint16_t *cut_uv = on_host(b) ? uv : cut_uk + uk_elements;
+  cut_kv_b(r, b->scratch, cut_uk, cut_uv);
+  put(b, uk, cut_uk, 2 * uk_elements);
+  put(b, uv, cut_uv, 2 * (elements - uk_elements));
 }
 
 static void add_mla(struct builder *b, struct kc_layer_weights *out, uint32_t layer)
@@ -340,11 +432,13 @@ static void add_moe(struct builder *b, struct kc_layer_weights *out, uint32_t la
   if (r->router_bias) {
     char name[NAME_BYTES];
     float *bias = take(b, r->experts, sizeof *bias);
+    float *read = on_host(b) ? bias : take_host(b, r->experts, sizeof *read);
     (void)snprintf(name, sizeof name, "model.layers.%u.mlp.gate.e_score_correction_bias", layer);
     count_bytes(b, 4ull * r->experts);
     out->router_bias = bias;
     if (bias != NULL && b->err == KC_OK) {
-      b->err = b->source->read_f32(b->source->context, name, r->experts, bias, b->diag);
+      b->err = b->source->read_f32(b->source->context, name, r->experts, read, b->diag);
+      put(b, bias, read, 4ull * r->experts);
     }
   }
   if (r->shared_width > 0) {
@@ -377,16 +471,21 @@ static void add_rope(struct builder *b)
 {
   struct kc_weights *w = b->weights;
   const uint32_t dims = w->recipe.mla ? w->recipe.rope : w->recipe.head_dim;
-  float *high = take(b, kc_rope_high_count(dims, w->positions), sizeof *high);
-  float *low = take(b, kc_rope_low_count(dims), sizeof *low);
-  double *frequency = take(b, dims / 2, sizeof *frequency);
+  const uint64_t highs = kc_rope_high_count(dims, w->positions), lows = kc_rope_low_count(dims);
+  float *high = take(b, highs, sizeof *high), *low = take(b, lows, sizeof *low);
+  float *made_high = on_host(b) ? high : take_host(b, highs, sizeof *made_high);
+  float *made_low = on_host(b) ? low : take_host(b, lows, sizeof *made_low);
+  double *frequency = take_host(b, dims / 2, sizeof *frequency);
   KC_ASSERT(dims > 0);
   w->rope_high = high;
   w->rope_low = low;
   w->attention_scale = (float)kc_attention_scale(&w->recipe);
-  if (high == NULL || low == NULL || frequency == NULL) return;
+  if (b->counting || b->err != KC_OK) return;
   kc_rope_frequencies(&w->recipe, dims, frequency);
-  kc_rope_tables(high, low, frequency, dims, w->positions, kc_rope_amplitude(&w->recipe));
+  kc_rope_tables(made_high, made_low, frequency, dims, w->positions,
+                 kc_rope_amplitude(&w->recipe));
+  put(b, high, made_high, highs * sizeof *high);
+  put(b, low, made_low, lows * sizeof *low);
 }
 
 static void walk(struct builder *b)
@@ -396,7 +495,7 @@ static void walk(struct builder *b)
   const struct part head = {.name = "lm_head.weight", .rows = r->vocabulary};
   const struct part tied = {.name = "model.embed_tokens.weight", .rows = r->vocabulary};
   KC_ASSERT(r->layers > 0);
-  w->layer = take(b, r->layers, sizeof *w->layer);
+  w->layer = take_host(b, r->layers, sizeof *w->layer);
   w->embedding = add_matrix_bf16(b, tied.name, r->vocabulary, r->hidden);
   for (uint32_t layer = 0; layer < r->layers && b->err == KC_OK; layer++) add_layer(b, layer);
   w->final_norm = add_vector(b, "model.norm.weight", r->hidden);
@@ -404,23 +503,45 @@ static void walk(struct builder *b)
   add_rope(b);
 }
 
-enum kc_err kc_weights_build(struct kc_weights *weights, const struct kc_recipe *recipe,
+/* The second walk, with memory to read into. */
+static void read_all(struct builder *b)
+{
+  const struct kc_site *site = &b->weights->site;
+  KC_ASSERT(!b->counting && b->scratch_elements > 0);
+  b->scratch = malloc(b->scratch_elements * sizeof *b->scratch);
+  if (b->scratch == NULL) {
+    b->err = kc_fail(b->diag, KC_ERR_MEMORY, "no memory to read weights into");
+    return;
+  }
+  if (!on_host(b) && b->source->seed != NULL) {
+    b->device_scratch = site->ops->allocate(site->context, 2 * b->scratch_elements);
+    if (b->device_scratch == NULL) {
+      b->err = kc_fail(b->diag, KC_ERR_NO_FIT, "the device has no room to make weights in");
+    }
+  }
+  if (b->err == KC_OK) walk(b);
+  if (b->err == KC_OK) (void)kc_site_wait(site);
+  if (b->device_scratch != NULL) site->ops->release(site->context, b->device_scratch);
+  free(b->scratch);
+}
+
+enum kc_err kc_weights_build(struct kc_weights *weights, const struct kc_site *site,
+                             const struct kc_recipe *recipe,
                              const struct kc_precision *precision, uint32_t positions,
                              const struct kc_weight_source *source, struct kc_diag *diag)
 {
   KC_ASSERT(positions > 0);
   KC_ASSERT(source->read != NULL && source->read_f32 != NULL);
   *weights = (struct kc_weights){.recipe = *recipe, .positions = positions};
+  weights->site = site != NULL ? *site : kc_site_host();
   struct builder b = {.weights = weights, .precision = precision, .source = source, .diag = diag,
                       .counting = true};
   walk(&b);
   KC_TRY(b.err);
-  KC_TRY(kc_arena_init(&weights->arena, b.arena_bytes, diag));
+  KC_TRY(kc_site_arena(&weights->site, &weights->arena, b.arena_bytes, diag));
+  b.err = kc_arena_init(&weights->host, b.host_bytes, diag);
   b.counting = false;
-  b.scratch = malloc(b.scratch_elements * sizeof *b.scratch);
-  if (b.scratch == NULL) b.err = kc_fail(diag, KC_ERR_MEMORY, "no memory to read weights into");
-  if (b.err == KC_OK) walk(&b);
-  free(b.scratch);
+  if (b.err == KC_OK) read_all(&b);
   if (b.err != KC_OK) kc_weights_free(weights);
   return b.err;
 }
@@ -428,6 +549,7 @@ enum kc_err kc_weights_build(struct kc_weights *weights, const struct kc_recipe 
 void kc_weights_free(struct kc_weights *weights)
 {
   KC_ASSERT(weights != NULL);
-  if (weights->arena.base != NULL) kc_arena_deinit(&weights->arena);
+  kc_site_arena_free(&weights->site, &weights->arena);
+  if (weights->host.base != NULL) kc_arena_deinit(&weights->host);
   *weights = (struct kc_weights){0};
 }

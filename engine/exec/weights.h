@@ -5,13 +5,14 @@
  *
  * Matrices that are multiplied by the same input lie under one another in one weight: q, k and v;
  * gate and up; MLA's q_a stays alone. MLA's kv_b is cut into what absorbs it: uk transposed per
- * head, and uv. Everything is in one arena.
+ * head, and uv. Arrays are in one arena of the site whose operations will read them; on a device
+ * INT4 matrices are in fragment order.
  */
 #ifndef KC_ENGINE_EXEC_WEIGHTS_H
 #define KC_ENGINE_EXEC_WEIGHTS_H
 
+#include "engine/exec/site.h"
 #include "engine/model/recipe.h"
-#include "kernels/ops/ops.h"
 
 /* Where tensors come from. Names are those of Hugging Face checkpoints. */
 struct kc_weight_source {
@@ -27,6 +28,9 @@ struct kc_weight_source {
   enum kc_err (*read_int4)(void *context, const char *name, uint64_t rows, uint64_t cols,
                            uint32_t group, uint8_t *codes, uint16_t *scales, bool *found,
                            struct kc_diag *diag);
+  /* Not NULL: the elements are those of the synthetic source with this seed, so a device may make
+   * them by itself. */
+  const uint64_t *seed;
 };
 
 struct kc_layer_weights {
@@ -48,21 +52,24 @@ struct kc_layer_weights {
 
 struct kc_weights {
   struct kc_recipe recipe;
+  struct kc_site site;
   const uint16_t *embedding; /* [vocabulary][hidden] */
   struct kc_weight head;     /* [vocabulary][hidden] */
   const uint16_t *final_norm;
-  struct kc_layer_weights *layer;
+  struct kc_layer_weights *layer; /* [layers], the host's memory */
   const float *rope_high, *rope_low;
   uint32_t positions;        /* that the tables cover */
   float attention_scale;
   uint64_t weight_bytes;     /* codes and scales; tables and alignment not counted */
-  struct kc_arena arena;
+  struct kc_arena arena, host;
 };
 
 /* Formats as kc_precision says (DEFAULT: bf16); router, norms, uk and uv, and the embedding are
  * bf16. `positions`: tokens a sequence may have. Errors of the source; KC_ERR_INPUT when a matrix
- * does not divide into its format's groups; KC_ERR_MEMORY. */
-enum kc_err kc_weights_build(struct kc_weights *weights, const struct kc_recipe *recipe,
+ * does not divide into its format's groups; KC_ERR_MEMORY, or KC_ERR_NO_FIT on a device. `site`
+ * NULL: the host. */
+enum kc_err kc_weights_build(struct kc_weights *weights, const struct kc_site *site,
+                             const struct kc_recipe *recipe,
                              const struct kc_precision *precision, uint32_t positions,
                              const struct kc_weight_source *source, struct kc_diag *diag);
 void kc_weights_free(struct kc_weights *weights);
@@ -76,6 +83,7 @@ struct kc_weight_source kc_synthetic_source(const uint64_t *seed);
 /* What the source does, for kernels that fill memory by themselves. */
 uint64_t kc_synthetic_stream(const char *name);
 float kc_synthetic_deviation(const char *name, uint64_t cols);
+float kc_synthetic_mean(const char *name);
 
 /* Files: tensors of BF16, F16, F32, E4M3 with scales per 128 x 128 (weight_scale_inv), or int4
  * packed by compressed-tensors, GPTQ (version 1) or AWQ. Names are looked up as they are and below

@@ -6,7 +6,7 @@
 #ifndef KC_KERNELS_CUDA_KERNELS_H
 #define KC_KERNELS_CUDA_KERNELS_H
 
-#include "kernels/ops/ops.h"
+#include "kernels/ops/op_module.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,6 +42,10 @@ enum kc_op_status kc_gpu_moe_sort(void *context, const struct kc_op_moe_sort *op
 /* Reads `bytes` (a multiple of 16) and exclusive-ors all words into *sum, zero before. */
 enum kc_op_status kc_gpu_read_stream(void *context, const void *from, uint64_t bytes,
                                      uint32_t *sum);
+
+/* Weights that are made where they lie: see op_module.h. */
+enum kc_op_status kc_gpu_synthesise(void *context, const struct kc_op_synthesise *op);
+enum kc_op_status kc_gpu_quantise_weight(void *context, const struct kc_op_quantise_weight *op);
 
 #ifdef __cplusplus
 }

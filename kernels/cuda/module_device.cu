@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "kernels/cuda/cuda_context.h"
+#include "kernels/cuda/int4_pack.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/ops/op_check.h"
+#include "kernels/ops/op_module.h"
 
 /* From this many rows on, reading the weights is not what a product costs. */
 enum { BLAS_ROWS = 65 };
@@ -112,8 +114,9 @@ static const struct kc_ops *cuda_ops(void)
 
 /* ---- the context ---- */
 
-static void destroy(struct kc_cuda *cuda)
+static void destroy(void *context)
 {
+  struct kc_cuda *cuda = cuda_of(context);
   if (cuda == NULL) return;
   kc_blas_destroy(cuda->blas);
   cudaFree(cuda->flush);
@@ -146,7 +149,7 @@ static bool usable(int device, struct cudaDeviceProp *properties, char *why, siz
   return false;
 }
 
-static enum kc_op_status create(int device, struct kc_cuda **out, char *why, size_t why_bytes)
+static enum kc_op_status create(int device, void **out, char *why, size_t why_bytes)
 {
   struct cudaDeviceProp properties;
   cudaStream_t stream = NULL;
@@ -168,8 +171,9 @@ static enum kc_op_status create(int device, struct kc_cuda **out, char *why, siz
   return KC_OP_OK;
 }
 
-static enum kc_op_status info(struct kc_cuda *cuda, struct kc_cuda_info *info)
+static enum kc_op_status info(void *context, struct kc_module_info *info)
 {
+  struct kc_cuda *cuda = cuda_of(context);
   struct cudaDeviceProp properties;
   size_t available = 0, total = 0;
   cudaError_t failure = cudaGetDeviceProperties(&properties, cuda->device);
@@ -191,14 +195,16 @@ static enum kc_op_status info(struct kc_cuda *cuda, struct kc_cuda_info *info)
 
 /* ---- graphs ---- */
 
-static enum kc_op_status capture_begin(struct kc_cuda *cuda)
+static enum kc_op_status capture_begin(void *context)
 {
+  struct kc_cuda *cuda = cuda_of(context);
   return status_of(cuda,
                    cudaStreamBeginCapture(stream_of(cuda), cudaStreamCaptureModeThreadLocal));
 }
 
-static enum kc_op_status capture_end(struct kc_cuda *cuda, void **graph)
+static enum kc_op_status capture_end(void *context, void **graph)
 {
+  struct kc_cuda *cuda = cuda_of(context);
   cudaGraph_t captured = NULL;
   cudaGraphExec_t runnable = NULL;
   *graph = NULL;
@@ -209,49 +215,53 @@ static enum kc_op_status capture_end(struct kc_cuda *cuda, void **graph)
   return status_of(cuda, failure);
 }
 
-static enum kc_op_status graph_launch(struct kc_cuda *cuda, void *graph)
+static enum kc_op_status graph_launch(void *context, void *graph)
 {
+  struct kc_cuda *cuda = cuda_of(context);
   return status_of(cuda, cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_of(cuda)));
 }
 
-static void graph_destroy(void *graph)
+static void graph_destroy(void *context, void *graph)
 {
+  (void)context;
   if (graph != NULL) cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph));
 }
 
 /* ---- pinned memory ---- */
 
-static void *pinned_allocate(struct kc_cuda *cuda, uint64_t bytes)
+static void *pinned_allocate(void *context, uint64_t bytes)
 {
   void *memory = NULL;
   const cudaError_t failure = cudaHostAlloc(&memory, bytes > 0 ? bytes : 1, cudaHostAllocDefault);
-  return status_of(cuda, failure) == KC_OP_OK ? memory : NULL;
+  return status_of(cuda_of(context), failure) == KC_OP_OK ? memory : NULL;
 }
 
-static void pinned_release(struct kc_cuda *cuda, void *memory)
+static void pinned_release(void *context, void *memory)
 {
-  (void)cuda;
+  (void)context;
   cudaFreeHost(memory);
 }
 
-static enum kc_op_status send(struct kc_cuda *cuda, void *to, const void *from, uint64_t bytes)
+static enum kc_op_status send(void *context, void *to, const void *from, uint64_t bytes)
 {
+  struct kc_cuda *cuda = cuda_of(context);
   return status_of(cuda,
                    cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_of(cuda)));
 }
 
-static enum kc_op_status fetch(struct kc_cuda *cuda, void *to, const void *from, uint64_t bytes)
+static enum kc_op_status fetch(void *context, void *to, const void *from, uint64_t bytes)
 {
+  struct kc_cuda *cuda = cuda_of(context);
   return status_of(cuda,
                    cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_of(cuda)));
 }
 
 /* ---- events ---- */
 
-static void *event_create(struct kc_cuda *cuda)
+static void *event_create(void *context)
 {
   cudaEvent_t event = NULL;
-  return status_of(cuda, cudaEventCreate(&event)) == KC_OP_OK ? event : NULL;
+  return status_of(cuda_of(context), cudaEventCreate(&event)) == KC_OP_OK ? event : NULL;
 }
 
 static void event_destroy(void *event)
@@ -259,14 +269,10 @@ static void event_destroy(void *event)
   if (event != NULL) cudaEventDestroy(static_cast<cudaEvent_t>(event));
 }
 
-static enum kc_op_status event_record(struct kc_cuda *cuda, void *event)
+static enum kc_op_status event_record(void *context, void *event)
 {
+  struct kc_cuda *cuda = cuda_of(context);
   return status_of(cuda, cudaEventRecord(static_cast<cudaEvent_t>(event), stream_of(cuda)));
-}
-
-static bool event_done(void *event)
-{
-  return cudaEventQuery(static_cast<cudaEvent_t>(event)) == cudaSuccess;
 }
 
 static double event_elapsed_us(void *begin, void *end)
@@ -280,37 +286,65 @@ static double event_elapsed_us(void *begin, void *end)
   return 1000.0 * (double)milliseconds;
 }
 
-static enum kc_op_status flush_l2(struct kc_cuda *cuda)
+static enum kc_op_status flush_l2(void *context)
 {
+  struct kc_cuda *cuda = cuda_of(context);
   const uint64_t bytes = 2 * cuda->l2_bytes;
   if (cuda->flush == NULL) cuda->flush = allocate(cuda, bytes);
   if (cuda->flush == NULL) return KC_OP_MEMORY;
   return fill(cuda, cuda->flush, 0, bytes);
 }
 
+/* One thread watches the clock; a nanosecond counter that moves in steps of up to a microsecond. */
+static __global__ void delay_kernel(uint64_t nanoseconds)
+{
+  uint64_t begin, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+  do {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  } while (now - begin < nanoseconds);
+}
+
+static enum kc_op_status delay(void *context, uint64_t nanoseconds)
+{
+  struct kc_cuda *cuda = cuda_of(context);
+  delay_kernel<<<1, 1, 0, stream_of(cuda)>>>(nanoseconds);
+  return status_of(cuda, cudaGetLastError());
+}
+
+static void fragment_bytes(const struct kc_weight *weight, uint64_t *data, uint64_t *scale)
+{
+  *data = kc_int4_fragment_data_bytes(weight);
+  *scale = kc_int4_fragment_scale_bytes(weight);
+}
+
 /* ---- the module ---- */
 
-const struct kc_cuda_module *kc_cuda_module(void)
+const struct kc_module *kc_module_table(void)
 {
-  static const struct kc_cuda_module module = {KC_CUDA_MODULE_VERSION,
-                                               cuda_ops(),
-                                               create,
-                                               destroy,
-                                               info,
-                                               capture_begin,
-                                               capture_end,
-                                               graph_launch,
-                                               graph_destroy,
-                                               pinned_allocate,
-                                               pinned_release,
-                                               send,
-                                               fetch,
-                                               event_create,
-                                               event_destroy,
-                                               event_record,
-                                               event_done,
-                                               event_elapsed_us,
-                                               flush_l2,
-                                               kc_gpu_read_stream};
+  static const struct kc_module module = {KC_MODULE_VERSION,
+                                          cuda_ops(),
+                                          create,
+                                          destroy,
+                                          info,
+                                          capture_begin,
+                                          capture_end,
+                                          graph_launch,
+                                          graph_destroy,
+                                          pinned_allocate,
+                                          pinned_release,
+                                          send,
+                                          fetch,
+                                          event_create,
+                                          event_destroy,
+                                          event_record,
+                                          event_elapsed_us,
+                                          flush_l2,
+                                          kc_gpu_read_stream,
+                                          delay,
+                                          fragment_bytes,
+                                          kc_int4_fragment_pack,
+                                          kc_gpu_synthesise,
+                                          kc_gpu_quantise_weight};
   return &module;
 }

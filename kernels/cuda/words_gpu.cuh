@@ -269,6 +269,12 @@ KC_DEVICE float kc_min(float a, float b)
   return fminf(a, b);
 }
 
+/* A product that is rounded by itself, never fused with what is added to it. */
+KC_DEVICE float kc_multiply(float a, float b)
+{
+  return __fmul_rn(a, b);
+}
+
 KC_DEVICE float kc_fma(float a, float b, float c)
 {
   return fmaf(a, b, c);

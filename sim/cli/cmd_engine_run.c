@@ -201,9 +201,9 @@ static void print_text(const struct session *s)
          kc_run_grouped(exec->rows_cached - exec->rows_repaired, n[0]),
          kc_run_grouped(exec->rows_discarded, n[1]));
   printf("page tags   %s checks of %s entries, %s violations\n",
-         kc_run_grouped(exec->counter[KC_COUNT_CHECKS], n[0]),
-         kc_run_grouped(exec->counter[KC_COUNT_ENTRIES], n[1]),
-         kc_run_grouped(exec->counter[KC_COUNT_EVENTS], n[2]));
+         kc_run_grouped(exec->host.counter[KC_COUNT_CHECKS], n[0]),
+         kc_run_grouped(exec->host.counter[KC_COUNT_ENTRIES], n[1]),
+         kc_run_grouped(exec->host.counter[KC_COUNT_EVENTS], n[2]));
   printf("clock       %s; makespan %.3f s, %.1f output tokens/s\n",
          is_virtual(s) ? "virtual" : "this machine's",
          (double)sum->makespan_ps / (double)KC_PS_PER_S, (double)sum->output_tok_s_micro / 1e6);
@@ -229,9 +229,9 @@ static int print_json(const struct session *s)
       count(exec->rows), "cached", count(exec->rows_cached), "cached_but_computed",
       count(exec->rows_repaired), "computed_for_nobody", count(exec->rows_discarded), "sha256",
       s->tokens);
-  json_t *tags = json_pack("{s:o, s:o, s:o}", "checks", count(exec->counter[KC_COUNT_CHECKS]),
-                           "entries", count(exec->counter[KC_COUNT_ENTRIES]), "violations",
-                           count(exec->counter[KC_COUNT_EVENTS]));
+  json_t *tags = json_pack("{s:o, s:o, s:o}", "checks", count(exec->host.counter[KC_COUNT_CHECKS]),
+                           "entries", count(exec->host.counter[KC_COUNT_ENTRIES]), "violations",
+                           count(exec->host.counter[KC_COUNT_EVENTS]));
   json_t *decisions = json_pack(
       "{s:s, s:o, s:o, s:o}", "sha256", s->decided, "bytes", count(s->engine.log.bytes),
       "simulator_sha256", is_virtual(s) ? json_string(s->simulated) : json_null(), "equal",

@@ -32,7 +32,7 @@ enum kc_err kc_engine_model_build(struct kc_engine_model *model, uint32_t positi
   kc_precision_default(&precision);
   KC_TRY(kc_model_parse(&model->shapes, model_config, bytes, "the synthetic model", diag));
   KC_TRY(kc_recipe_parse(&recipe, &model->shapes, model_config, bytes, diag));
-  return kc_weights_build(&model->weights, &recipe, &precision, positions, &source, diag);
+  return kc_weights_build(&model->weights, NULL, &recipe, &precision, positions, &source, diag);
 }
 
 uint64_t kc_engine_model_parameters(const struct kc_engine_model *model)
@@ -170,7 +170,8 @@ enum kc_err kc_engine_attach(struct kc_engine *engine, struct kc_run *run,
 
 void kc_engine_free(struct kc_engine *engine)
 {
-  if (engine->cache.arena.base != NULL) kc_cache_deinit(&engine->cache);
+  kc_exec_deinit(&engine->exec);
+  kc_cache_deinit(&engine->cache);
   if (engine->team != NULL) kc_team_destroy(engine->team);
   if (engine->arena.base != NULL) kc_arena_deinit(&engine->arena);
   memset(engine, 0, sizeof *engine);

@@ -1,5 +1,5 @@
-/* The engine behind a scenario's run: a small synthetic model, its KV pool, the computing executor, and a
- * tap that takes the decision log.
+/* The engine behind a scenario's run: a small synthetic model, its KV pool, the computing executor,
+ * and a tap that takes the decision log.
  *
  *   kc_run (prepared) --attach--> replay.executor = tap -> executor -> clock
  *                                                            |            (predicted or wall)

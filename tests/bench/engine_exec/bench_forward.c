@@ -42,17 +42,18 @@ static enum kc_err set_up(struct bench *b, struct kc_diag *diag)
   struct kc_precision precision;
   const struct kc_weight_source source = kc_synthetic_source(&seed);
   const uint32_t pages = ROWS * (CONTEXT_MAX / PAGE);
-  const struct kc_cache_config cache = {KC_KV_BF16, KC_KV_BF16, pages, PAGE, 0, 0};
-  const struct kc_page_table table = {b->entry, ROWS, CONTEXT_MAX / PAGE};
+  const struct kc_cache_config cache = {KC_KV_BF16, KC_KV_BF16, pages, PAGE, 0, 0, {0}};
+  const struct kc_forward_config pass = {.weights = &b->weights, .cache = &b->cache,
+                                         .table = {b->entry, ROWS, CONTEXT_MAX / PAGE},
+                                         .rows_max = ROWS};
   KC_TRY(kc_model_parse(&b->model, config, sizeof config - 1, "bench.json", diag));
   KC_TRY(kc_recipe_parse(&recipe, &b->model, config, sizeof config - 1, diag));
   kc_precision_default(&precision);
-  KC_TRY(kc_weights_build(&b->weights, &recipe, &precision, CONTEXT_MAX, &source, diag));
+  KC_TRY(kc_weights_build(&b->weights, NULL, &recipe, &precision, CONTEXT_MAX, &source, diag));
   KC_TRY(kc_cache_init(&b->cache, &recipe, &cache, diag));
   KC_TRY(kc_arena_init(&b->arena, kc_forward_need(&recipe, ROWS), diag));
   for (uint32_t i = 0; i < pages; i++) b->entry[i] = (struct kc_page_ref){i, 1};
-  return kc_forward_init(&b->forward, kc_ref_ops(), NULL, &b->weights, &b->cache, &table, ROWS,
-                         &b->arena);
+  return kc_forward_init(&b->forward, &pass, &b->arena, diag);
 }
 
 static double time_block(struct bench *b, struct kc_piece *piece, uint32_t pieces)

@@ -2,7 +2,7 @@
  * timeout: 600
  * The engine makes the simulator's decisions, under both policies, with and without prefix cache
  * and overlap: random scenarios are run twice in virtual time, once with the predicted executor and
- * once with the CPU executor, which computes every token of a small model, and the decision logs
+ * once with the computing one, which computes every token of a small model, and the decision logs
  * must be equal byte for byte. The engine writes its log from its own tables.
  *
  * Scenarios with a prefix cache are run once more without it: every request must get the same
@@ -160,7 +160,7 @@ int main(int argc, char **argv)
   const uint64_t runs = option_u64(argc, argv, "--runs", 200);
   const uint32_t requests = (uint32_t)option_u64(argc, argv, "--requests", 16);
   bool good = true;
-  twin_model_make(&model);
+  twin_model_make(&model, NULL);
   for (int p = 0; p < 2; p++) {
     struct totals totals = {0};
     struct how how = {.model = &model, .policy = policies[p], .requests_max = requests};

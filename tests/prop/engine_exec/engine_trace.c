@@ -89,7 +89,7 @@ int main(int argc, char **argv)
   if (kc_scenario_load(&scenario, path, NULL, 0, &problems) != KC_OK) {
     fail("scenario", problems.items[0].text);
   }
-  twin_model_make(&model);
+  twin_model_make(&model, NULL);
   execute(&simulated, &model, &scenario, false);
   execute(&computed, &model, &scenario, true);
   const bool equal = twin_logs_equal(&simulated.log, &computed.log);

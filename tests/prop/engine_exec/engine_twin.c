@@ -51,18 +51,20 @@ static void make_engine(struct twin_engine *e, struct kc_diag *diag)
   const struct kc_instance_config *instance = e->instance;
   const struct kc_sched_config *sched = &instance->sched;
   const struct kc_cache_config cache = {KC_KV_BF16, KC_KV_BF16, instance->pages,
-                                        sched->page_size, 0, 0};
+                                        sched->page_size, 0, 0, e->model->site};
   if (kc_cache_init(&e->cache, &e->model->weights.recipe, &cache, diag) != KC_OK) {
     die("cache", diag);
   }
+  const bool host = kc_site_is_host(&e->model->site);
   const struct kc_exec_config exec = {
-      .weights = &e->model->weights, .cache = &e->cache, .slots = sched->max_running,
+      .site = e->model->site, .weights = &e->model->weights, .cache = &e->cache,
+      .slots = sched->max_running,
       .row_entries = kc_exec_row_entries(sched->max_model_len, sched->page_size, instance->pages),
       .pages = instance->pages, .integrity = KC_INTEGRITY_BATCHED, .page_tokens = sched->page_size,
       .requests = e->requests, .request_count = e->request_count,
       .output_tokens = e->output_tokens, .max_model_len = sched->max_model_len,
-      .prompts = prompts_of(e), .end_token = -1, .team = e->model->team,
-      .threads = TWIN_THREADS, .clock = &e->predicted};
+      .prompts = prompts_of(e), .end_token = -1, .team = host ? e->model->team : NULL,
+      .threads = host ? TWIN_THREADS : 1, .block_rows = e->block_rows, .clock = &e->predicted};
   if (kc_arena_init(&e->arena, kc_exec_need(&exec) + kc_decision_need(sched->max_running), diag) !=
           KC_OK ||
       kc_exec_init(&e->exec, &exec, &e->arena, diag) != KC_OK) {
@@ -93,12 +95,15 @@ struct kc_executor twin_wrap(void *context, const struct kc_executor *executor)
 
 void twin_engine_free(struct twin_engine *engine)
 {
-  if (engine->real) kc_cache_deinit(&engine->cache);
+  if (engine->real) {
+    kc_exec_deinit(&engine->exec);
+    kc_cache_deinit(&engine->cache);
+  }
   kc_arena_deinit(&engine->arena);
   free(engine->log.text);
 }
 
-void twin_model_make(struct twin_model *model)
+void twin_model_make(struct twin_model *model, const struct kc_site *site)
 {
   static struct kc_model shapes;
   static const uint64_t seed = 3;
@@ -108,9 +113,11 @@ void twin_model_make(struct twin_model *model)
   const size_t bytes = strlen(twin_config);
   const struct kc_weight_source source = kc_synthetic_source(&seed);
   kc_precision_default(&precision);
+  model->site = site != NULL ? *site : kc_site_host();
   if (kc_model_parse(&shapes, twin_config, bytes, "tiny.json", &diag) != KC_OK ||
       kc_recipe_parse(&recipe, &shapes, twin_config, bytes, &diag) != KC_OK ||
-      kc_weights_build(&model->weights, &recipe, &precision, 131072, &source, &diag) != KC_OK ||
+      kc_weights_build(&model->weights, &model->site, &recipe, &precision, 131072, &source,
+                       &diag) != KC_OK ||
       kc_team_create(&model->team, TWIN_THREADS, &diag) != KC_OK) {
     die("set-up", &diag);
   }

@@ -1,4 +1,4 @@
-/* Two runs of one thing in virtual time: with the predicted executor alone, and with the CPU
+/* Two runs of one thing in virtual time: with the predicted executor alone, and with the
  * executor that computes a small model's tokens; each with its decision log. */
 #ifndef KC_TESTS_ENGINE_TWIN_H
 #define KC_TESTS_ENGINE_TWIN_H
@@ -20,6 +20,7 @@ enum twin_text { TWIN_CHOSEN = 0, TWIN_KEYED, TWIN_OWN };
 
 /* What both runs share. */
 struct twin_model {
+  struct kc_site site;
   struct kc_weights weights;
   struct kc_team *team;
 };
@@ -33,6 +34,7 @@ struct twin_engine {
   uint32_t request_count;
   uint64_t output_tokens;
   enum twin_text text;
+  uint32_t block_rows; /* 0: the executor's own */
   /* the rest */
   struct kc_arena arena;
   struct kc_cache cache;
@@ -47,7 +49,7 @@ struct twin_engine {
 extern const char twin_config[]; /* of the model: under 10,000 parameters */
 
 /* End the program with a message when something fails. */
-void twin_model_make(struct twin_model *model);
+void twin_model_make(struct twin_model *model, const struct kc_site *site); /* NULL: the host */
 void twin_model_free(struct twin_model *model);
 struct kc_executor twin_wrap(void *engine, const struct kc_executor *predicted);
 void twin_engine_free(struct twin_engine *engine);

@@ -1,7 +1,7 @@
 /* timeout: 300
- * The computing executor under a real instance: tokens are those of sequences run alone, whatever the
- * batch, the chunks, preemptions and threads; its decision log is the predicted executor's; faults
- * in its rows abort exactly their victims.
+ * The computing executor under a real instance: tokens are those of sequences run alone, whatever
+ * the batch, the chunks, preemptions and threads; its decision log is the predicted executor's;
+ * faults in its rows abort exactly their victims.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -157,7 +157,7 @@ static void start(struct world *w)
   struct kc_instance_config config = {.policy = &kc_policy_vllm_0_19, .pages = w->pages,
                                       .requests_max = REQUESTS,
                                       .integrity = KC_INTEGRITY_OFF, .seed = 4};
-  const struct kc_cache_config cache = {KC_KV_FP8_E4M3, KC_KV_BF16, w->pages, PAGE, 0.02f, 0};
+  const struct kc_cache_config cache = {KC_KV_FP8_E4M3, KC_KV_BF16, w->pages, PAGE, 0.02f, 0, {0}};
   const struct kc_observer observer = {w, on_step, on_gap, on_end};
   config.policy->defaults(&config.sched, UINT64_C(80) << 30, false);
   config.sched.max_running = w->max_running;
@@ -226,8 +226,9 @@ static void run_alone(const struct world *w, uint32_t request, int32_t *out)
   struct kc_arena arena;
   struct kc_page_ref row[16];
   struct kc_diag diag = {0};
-  const struct kc_cache_config config = {KC_KV_FP8_E4M3, KC_KV_BF16, 16, PAGE, 0.02f, 0};
-  const struct kc_page_table table = {row, 1, 16};
+  const struct kc_cache_config config = {KC_KV_FP8_E4M3, KC_KV_BF16, 16, PAGE, 0.02f, 0, {0}};
+  struct kc_forward_config pass = {.weights = &w->weights, .cache = &cache,
+                                   .table = {row, 1, 16}, .rows_max = 128};
   const struct kc_prompts prompts = kc_prompts_synthetic((struct kc_synthetic_prompts *)(uintptr_t)
                                                          &w->prompts);
   const uint32_t input = w->request[request].input_tokens;
@@ -236,8 +237,7 @@ static void run_alone(const struct world *w, uint32_t request, int32_t *out)
   for (uint32_t i = 0; i < input; i++) token[i] = prompts.token(prompts.context, request, i);
   assert_int_equal(kc_cache_init(&cache, &w->weights.recipe, &config, &diag), KC_OK);
   assert_int_equal(kc_arena_init(&arena, kc_forward_need(&w->weights.recipe, 128), &diag), KC_OK);
-  assert_int_equal(kc_forward_init(&forward, kc_ref_ops(), NULL, &w->weights, &cache, &table, 128,
-                                   &arena), KC_OK);
+  assert_int_equal(kc_forward_init(&forward, &pass, &arena, &diag), KC_OK);
   struct kc_piece piece = {.slot = 0, .start = 0, .count = input, .yields = true};
   for (uint32_t i = 0; i < w->request[request].output_tokens; i++) {
     assert_int_equal(kc_forward_run(&forward, &piece, 1, token + piece.start), KC_OP_OK);
@@ -285,9 +285,9 @@ static void batches_do_not_change_tokens(void **state)
       assert_int_equal(w.outcome[i].status, KC_STATUS_COMPLETED);
     }
     expect_tokens_of_lone_runs(&w);
-    assert_int_equal(w.exec.counter[KC_COUNT_CHECKS], w.exec.steps);
-    assert_int_equal(w.exec.counter[KC_COUNT_EVENTS], 0);
-    assert_int_equal(w.exec.counter[KC_COUNT_WRITES_REFUSED], 0);
+    assert_int_equal(w.exec.host.counter[KC_COUNT_CHECKS], w.exec.steps);
+    assert_int_equal(w.exec.host.counter[KC_COUNT_EVENTS], 0);
+    assert_int_equal(w.exec.host.counter[KC_COUNT_WRITES_REFUSED], 0);
     stop(&w);
   }
 }
@@ -326,7 +326,7 @@ static void pick_victim(struct world *w)
 
 static struct kc_page_ref *victim_entry(struct world *w, uint32_t index)
 {
-  return &w->exec.entry[victim_slot * w->exec.row_entries + index];
+  return &w->exec.host.entry[victim_slot * w->exec.row_entries + index];
 }
 
 static void stale_tag(struct world *w, uint64_t step)
@@ -375,8 +375,8 @@ static void faults_abort_their_victims_alone(void **state)
       if (victim) assert_int_equal(o->reason, KC_REASON_INTEGRITY);
     }
     assert_int_equal(failed, 1);
-    assert_int_equal(w.exec.counter[KC_COUNT_EVENTS], 1);
-    assert_int_equal(w.exec.ring[0].slot, victim_slot);
+    assert_int_equal(w.exec.host.counter[KC_COUNT_EVENTS], 1);
+    assert_int_equal(w.exec.host.ring[0].slot, victim_slot);
     for (uint32_t i = 0; i < REQUESTS; i += 3) { /* the others' tokens are untouched */
       int32_t want[64];
       uint32_t count;

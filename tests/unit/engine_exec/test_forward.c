@@ -31,7 +31,7 @@ static void make(struct bed *bed, const char *config, const char *precision,
                  enum kc_kv_format kv, bool mirrored)
 {
   struct kc_diag diag = {0};
-  const struct kc_cache_config cache = {kv, kv, PAGES, PAGE, 0.02f, 0.02f};
+  const struct kc_cache_config cache = {kv, kv, PAGES, PAGE, 0.02f, 0.02f, {0}};
   memset(bed, 0, sizeof *bed);
   tiny_weights(&bed->weights, config, precision, 4096, 5);
   if (kc_cache_init(&bed->cache, &bed->weights.recipe, &cache, &diag) != KC_OK) {
@@ -41,11 +41,12 @@ static void make(struct bed *bed, const char *config, const char *precision,
     const uint32_t page = i / ROW + SLOTS * (i % ROW);
     bed->entry[i] = (struct kc_page_ref){mirrored ? PAGES - 1 - page : page, 1};
   }
-  const struct kc_page_table table = {bed->entry, SLOTS, ROW};
+  const struct kc_forward_config pass = {.weights = &bed->weights, .cache = &bed->cache,
+                                         .table = {bed->entry, SLOTS, ROW},
+                                         .rows_max = ROWS_MAX};
   const size_t need = kc_forward_need(&bed->weights.recipe, ROWS_MAX);
   assert_int_equal(kc_arena_init(&bed->arena, need, &diag), KC_OK);
-  assert_int_equal(kc_forward_init(&bed->forward, kc_ref_ops(), NULL, &bed->weights, &bed->cache,
-                                   &table, ROWS_MAX, &bed->arena), KC_OK);
+  assert_int_equal(kc_forward_init(&bed->forward, &pass, &bed->arena, &diag), KC_OK);
 }
 
 static void unmake(struct bed *bed)

@@ -144,7 +144,7 @@ static void pages_are_those_of_the_bill(void **state)
     for (int f = 0; f < 2; f++) {
       struct kc_recipe recipe;
       struct kc_diag diag = {0};
-      const struct kc_cache_config config = {formats[f], formats[f], 10, 64, 0, 0};
+      const struct kc_cache_config config = {formats[f], formats[f], 10, 64, 0, 0, {0}};
       tiny_recipe(&recipe, configs[m]);
       assert_int_equal(kc_model_parse(&model, configs[m], strlen(configs[m]), "t.json", &diag),
                        KC_OK);

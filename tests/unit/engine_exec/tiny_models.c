@@ -44,6 +44,12 @@ void tiny_recipe(struct kc_recipe *recipe, const char *config)
 void tiny_weights(struct kc_weights *weights, const char *config, const char *precision,
                   uint32_t positions, uint64_t seed)
 {
+  tiny_weights_at(weights, NULL, config, precision, positions, seed);
+}
+
+void tiny_weights_at(struct kc_weights *weights, const struct kc_site *site, const char *config,
+                     const char *precision, uint32_t positions, uint64_t seed)
+{
   struct kc_recipe recipe;
   struct kc_precision formats;
   struct kc_diag diag = {0};
@@ -51,7 +57,7 @@ void tiny_weights(struct kc_weights *weights, const char *config, const char *pr
   tiny_recipe(&recipe, config);
   kc_precision_default(&formats);
   assert_int_equal(kc_precision_parse(&formats, precision, &diag), KC_OK);
-  if (kc_weights_build(weights, &recipe, &formats, positions, &source, &diag) != KC_OK) {
+  if (kc_weights_build(weights, site, &recipe, &formats, positions, &source, &diag) != KC_OK) {
     fail_msg("%s", diag.text);
   }
 }

@@ -13,5 +13,7 @@ void tiny_recipe(struct kc_recipe *recipe, const char *config);
 /* Synthetic weights, bf16 but for the classes that `precision` names. */
 void tiny_weights(struct kc_weights *weights, const char *config, const char *precision,
                   uint32_t positions, uint64_t seed);
+void tiny_weights_at(struct kc_weights *weights, const struct kc_site *site, const char *config,
+                     const char *precision, uint32_t positions, uint64_t seed);
 
 #endif
