@@ -14,7 +14,6 @@
 
 #include "engine/base/check.h"
 #include "kernels/ops/op_math.h"
-#include "kernels/ref/ref.h"
 
 enum { GROUP = 8, PAGE_TOKENS = 16, CHUNK = 64 };
 

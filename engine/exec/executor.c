@@ -20,7 +20,6 @@
 
 #include "engine/base/check.h"
 #include "kernels/formats/counter.h"
-#include "kernels/ref/ref.h"
 
 enum { NONE = UINT32_MAX, BLOCK_ROWS = 64, DEVICE_BLOCK_ROWS = 2048 };
 

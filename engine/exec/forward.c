@@ -377,7 +377,7 @@ static uint32_t graph_for(const struct kc_forward *f, uint32_t pieces)
   return rows <= f->rows_max && rows <= f->yields_max ? index : KC_GRAPHS_MAX;
 }
 
-/* The rows of a piece that yield, from place `at` on; `row` is its first. Returns the next place. */
+/* The rows of a piece that yield, from `at` on; `row` is its first. Returns the next `at`. */
 static uint32_t fill_yields(struct kc_forward *f, const struct kc_piece *piece, uint32_t row,
                             uint32_t at)
 {
