@@ -29,7 +29,9 @@ FROM chosen JOIN run ON run.id = chosen.run_id;
 CREATE TEMP VIEW IF NOT EXISTS report_memory AS
 WITH bill AS (
   SELECT series, label, memory_bytes, weights_bytes, kv_budget_bytes, other_bytes, reserve_bytes,
-         min(kv_budget_bytes, kv_peak_pages * page_size * kv_token_bytes) AS kv_peak_bytes
+         min(kv_budget_bytes,
+             coalesce(json_extract(summary_json, '$.fleet.fullest_kv_peak_pages'), kv_peak_pages)
+             * page_size * kv_token_bytes) AS kv_peak_bytes
   FROM chosen_label JOIN run ON run.id = chosen_label.run_id
 ),
 part (series, label, place, kind, bytes) AS (
@@ -52,7 +54,8 @@ ORDER BY series, place;
 -- one instant, so that it keeps its place in the legend.
 CREATE TEMP VIEW IF NOT EXISTS report_timeline AS
 SELECT series, label, time_ps / 1e12 AS time_s, running, waiting, pages_used,
-       100.0 * pages_used / run.pages AS kv_used_percent, held_tokens
+       100.0 * pages_used / (run.pages * coalesce(json_extract(summary_json, '$.replicas'), 1))
+         AS kv_used_percent, held_tokens
 FROM chosen_label
 JOIN run ON run.id = chosen_label.run_id
 JOIN timeline ON timeline.run_id = chosen_label.run_id

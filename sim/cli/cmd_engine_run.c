@@ -91,6 +91,15 @@ struct session {
   char tokens[KC_SHA256_HEX_BYTES];
 };
 
+/* The engine is one instance. */
+static enum kc_err check_replicas(const struct session *s, struct kc_diag *diag)
+{
+  const uint32_t replicas = s->scenario.pool[0].replicas;
+  if (replicas == 1) return KC_OK;
+  return kc_fail(diag, KC_ERR_USAGE, "the engine is one instance and the scenario has %u "
+                 "replicas; add --set pools.%s.replicas=1", replicas, s->scenario.pool[0].name);
+}
+
 /* What the simulator decides: the digest of its log. */
 static enum kc_err simulate(struct session *s, struct kc_diag *diag)
 {
@@ -300,7 +309,8 @@ static int run_session(struct session *s, const char *path)
     return kc_cli_fail(&diag);
   }
   kc_interrupt_catch();
-  enum kc_err err = is_virtual(s) ? simulate(s, &diag) : KC_OK;
+  enum kc_err err = check_replicas(s, &diag);
+  if (err == KC_OK && is_virtual(s)) err = simulate(s, &diag);
   if (err == KC_OK) err = compute(s, &diag);
   const int status = err == KC_OK ? report(s) : kc_cli_fail(&diag);
   if (s->engine.log.file != NULL) (void)fclose(s->engine.log.file);

@@ -128,6 +128,7 @@ static json_t *oom(const struct kc_run *run)
   json_t *object = json_object();
   json_object_set_new(object, "time_s", json_real((double)r->oom_ps / 1e12));
   json_object_set_new(object, "request", count(r->oom_request));
+  json_object_set_new(object, "replica", count(r->oom_replica));
   json_object_set_new(object, "demand_pages", count(r->oom_demand_pages));
   json_object_set_new(object, "pool_pages", count(r->pages));
   json_object_set_new(object, "counted_to",
@@ -240,6 +241,52 @@ static json_t *trace(const struct kc_run *run)
   return object;
 }
 
+/* ---- replicas ---- */
+
+static json_t *replica_json(const struct kc_replica_figures *f)
+{
+  json_t *object = json_object();
+  json_object_set_new(object, "requests", count(f->requests));
+  json_object_set_new(object, "input_tokens", count(f->input_tokens));
+  json_object_set_new(object, "cached_tokens", count(f->cached_tokens));
+  json_object_set_new(object, "output_tokens", count(f->output_tokens));
+  json_object_set_new(object, "steps", count(f->steps));
+  json_object_set_new(object, "preemptions", count(f->preemptions));
+  json_object_set_new(object, "pages_evicted", count(f->pages_evicted));
+  json_object_set_new(object, "busy_s", json_real((double)f->busy_ps / 1e12));
+  json_object_set_new(object, "max_running", count(f->max_running));
+  json_object_set_new(object, "max_waiting", count(f->max_waiting));
+  json_object_set_new(object, "kv_peak_tokens", count(f->kv_peak_tokens));
+  json_object_set_new(object, "kv_peak_pages", count(f->kv_peak_pages));
+  return object;
+}
+
+/* Several replicas: which did how much. Peaks elsewhere in the document are of all of them at one
+ * instant; those of one replica are here. Null with one. */
+static json_t *fleet(const struct kc_run *run)
+{
+  const struct kc_replay_result *r = &run->result;
+  if (r->replicas == 1) return json_null();
+  const struct kc_run_balance balance = kc_run_balance_of(r);
+  const enum kc_router_policy policy = run->scenario->router.policy;
+  json_t *object = json_object(), *imbalance = json_object(), *replicas = json_array();
+  json_object_set_new(object, "router", json_string(kc_router_policy_name(policy)));
+  json_object_set_new(object, "moves", policy == KC_ROUTER_SESSION_AFFINITY
+                                           ? count(r->router_moves) : json_null());
+  json_object_set_new(imbalance, "requests", json_real(balance.requests));
+  json_object_set_new(imbalance, "input_tokens", json_real(balance.input_tokens));
+  json_object_set_new(imbalance, "output_tokens", json_real(balance.output_tokens));
+  json_object_set_new(imbalance, "busy", json_real(balance.busy));
+  json_object_set_new(object, "imbalance", imbalance);
+  json_object_set_new(object, "fullest_max_running", count(balance.max_running));
+  json_object_set_new(object, "fullest_kv_peak_pages", count(balance.kv_peak_pages));
+  for (uint32_t i = 0; i < r->replicas; i++) {
+    json_array_append_new(replicas, replica_json(&r->replica[i]));
+  }
+  json_object_set_new(object, "each", replicas);
+  return object;
+}
+
 static void add_identity(json_t *root, const struct kc_run *run)
 {
   const struct kc_scenario *scenario = run->scenario;
@@ -293,6 +340,8 @@ json_t *kc_run_json(const struct kc_run *run, const struct kc_intervals *interva
   add_load(root, run);
   kc_run_groups_json(root, run);
   add_memory(root, run);
+  json_object_set_new(root, "replicas", count(run->result.replicas));
+  json_object_set_new(root, "fleet", fleet(run));
   json_object_set_new(root, "oom", oom(run));
   json_object_set_new(root, "trust", trust_of(run));
   json_object_set_new(root, "utilisation", utilisation(run));

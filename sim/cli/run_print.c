@@ -99,9 +99,10 @@ static void print_question(const struct kc_run *run, const char *name)
   const struct kc_pool_spec *pool = &scenario->pool[0];
   const struct kc_precision *p = &pool->precision;
   printf("%s\n\n", name);
-  printf("  deploy    %s on %u x %s (tensor %u), KV %s", scenario->model.name,
-         kc_run_gpus(scenario), pool->gpu.name, pool->memory.tensor,
-         kc_kv_format_name(p->k_format));
+  printf("  deploy    %s on %u x %s (tensor %u", scenario->model.name, kc_run_gpus(scenario),
+         pool->gpu.name, pool->memory.tensor);
+  if (pool->replicas > 1) printf(", %u replicas", pool->replicas);
+  printf("), KV %s", kc_kv_format_name(p->k_format));
   if (p->v_format != p->k_format) printf(" / %s", kc_kv_format_name(p->v_format));
   printf(", %s, role %s\n", pool->policy->name,
          pool->role == KC_ROLE_DECODE ? "decode" : "serve");
@@ -242,10 +243,11 @@ static void print_memory(const struct kc_run *run)
   const uint32_t page_size = run->scenario->pool[0].sched.page_size;
   kc_format_bytes(fit->weights_bytes, 2, weights);
   kc_format_bytes(fit->kv_budget_bytes, 2, budget);
-  printf("  memory    per GPU: weights %s, KV %s; pool of %s tokens (%s pages of %u)\n", weights,
+  printf("  memory    per GPU: weights %s, KV %s; pool of %s tokens (%s pages of %u)%s\n", weights,
          fit->kv_budget_bytes > 0 ? budget : "as given",
          kc_run_grouped((uint64_t)run->pages * page_size, tokens),
-         kc_run_grouped(run->pages, pages), page_size);
+         kc_run_grouped(run->pages, pages), page_size,
+         run->result.replicas > 1 ? " in each replica" : "");
   if (run->bounded_bytes > 0) {
     char bounded[48];
     kc_format_bytes(run->bounded_bytes, 2, bounded);
@@ -318,10 +320,30 @@ static void print_headroom(const struct kc_run *run)
 
 /* With overlapped scheduling a last step may run for nobody after the last answer is out: the time
  * that counts ends with that answer. */
-static double busy_percent(const struct kc_summary *s)
+static double busy_percent(const struct kc_run *run)
 {
+  const struct kc_summary *s = &run->result.summary;
+  const double whole = (double)s->makespan_ps * run->result.replicas;
   if (s->makespan_ps == 0) return 0.0;
-  return s->busy_ps < s->makespan_ps ? 100.0 * (double)s->busy_ps / (double)s->makespan_ps : 100.0;
+  return (double)s->busy_ps < whole ? 100.0 * (double)s->busy_ps / whole : 100.0;
+}
+
+/* Several replicas: how alike they were, and the fullest one. */
+static void print_replicas(const struct kc_run *run)
+{
+  char a[32];
+  const struct kc_replay_result *r = &run->result;
+  const struct kc_run_balance balance = kc_run_balance_of(r);
+  const enum kc_router_policy policy = run->scenario->router.policy;
+  if (r->replicas == 1) return;
+  printf("  replicas  %u behind %s; the busiest had %.2f times the mean of requests, %.2f of busy\n"
+         "            time; the fullest %u running and %.1f %% of its pages", r->replicas,
+         kc_router_policy_name(policy), balance.requests, balance.busy, balance.max_running,
+         100.0 * (double)balance.kv_peak_pages / (double)run->pages);
+  if (policy == KC_ROUTER_SESSION_AFFINITY) {
+    printf("; sessions moved %s times", kc_run_grouped(r->router_moves, a));
+  }
+  printf("\n");
 }
 
 static void print_load(const struct kc_run *run)
@@ -329,16 +351,18 @@ static void print_load(const struct kc_run *run)
   char a[32], b[32], c[32];
   const struct kc_summary *s = &run->result.summary;
   const double rate = (double)s->output_tok_s_micro / 1e6;
+  const uint64_t pages = (uint64_t)run->pages * run->result.replicas;
   printf("\n  output    %.1f tok/s, %.1f per GPU, over %.1f s in %s steps; busy %.1f %% (%s)\n",
          rate, rate / kc_run_gpus(run->scenario), (double)s->makespan_ps / 1e12,
          kc_run_grouped(s->steps, a),
-         busy_percent(s),
+         busy_percent(run),
          trust_word(run));
   printf("  load      at most %s running, %s waiting; %s preemptions\n",
          kc_run_grouped(s->max_running, a), kc_run_grouped(s->max_waiting, b),
          kc_run_grouped(s->preemptions, c));
   printf("  KV peak   %s of %s pages in use (%.1f %%)\n", kc_run_grouped(s->kv_peak_pages, a),
-         kc_run_grouped(run->pages, b), 100.0 * (double)s->kv_peak_pages / (double)run->pages);
+         kc_run_grouped(pages, b), 100.0 * (double)s->kv_peak_pages / (double)pages);
+  print_replicas(run);
   print_headroom(run);
 }
 
@@ -358,9 +382,10 @@ static void print_oom(const struct kc_run *run)
     }
     return;
   }
-  printf("  OOM       at %.3f s (%s), request %s: the requests offered %s %s pages, the pool has "
-         "%s\n",
-         (double)r->oom_ps / 1e12, trust_word(run), kc_run_grouped(r->oom_request, a),
+  printf("  OOM       at %.3f s (%s), request %s: the requests offered", (double)r->oom_ps / 1e12,
+         trust_word(run), kc_run_grouped(r->oom_request, a));
+  if (r->replicas > 1) printf(" to replica %u", r->oom_replica);
+  printf(" %s %s pages, the pool has %s\n",
          closed ? "will need" : "needed", kc_run_grouped(r->oom_demand_pages, b),
          kc_run_grouped(r->pages, c));
   printf("            the policy answered with %s preemptions and at most %s waiting\n",

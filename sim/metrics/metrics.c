@@ -63,22 +63,22 @@ static void thin_timeline(struct kc_metrics *metrics)
   metrics->timeline_interval_ps *= 2;
 }
 
-static void sample_timeline(struct kc_metrics *metrics, const struct kc_step_report *report)
+static void sample_timeline(struct kc_metrics *metrics, kc_ps now_ps, struct kc_levels levels)
 {
   if (metrics->timeline_count == KC_TIMELINE_MAX) thin_timeline(metrics);
   metrics->timeline[metrics->timeline_count++] =
-      (struct kc_timeline_sample){.time_ps = report->end_ps,
-                                  .running = report->running,
-                                  .waiting = report->waiting,
-                                  .pages_used = report->pages_used,
-                                  .held_tokens = report->held_tokens};
+      (struct kc_timeline_sample){.time_ps = now_ps,
+                                  .running = (uint32_t)levels.running,
+                                  .waiting = (uint32_t)levels.waiting,
+                                  .pages_used = levels.pages_used,
+                                  .held_tokens = levels.held_tokens};
   KC_ASSERT(metrics->timeline_count <= KC_TIMELINE_MAX);
-  metrics->timeline_next_ps = kc_ps_add(report->end_ps, metrics->timeline_interval_ps);
+  metrics->timeline_next_ps = kc_ps_add(now_ps, metrics->timeline_interval_ps);
 }
 
-static void on_step(void *context, const struct kc_step_report *report)
+/* What the step took and gave, whoever else runs. */
+static inline void book_work(struct kc_metrics *metrics, const struct kc_step_report *report)
 {
-  struct kc_metrics *metrics = context;
   struct kc_summary *total = &metrics->total;
   const kc_ps duration_ps = report->end_ps - report->start_ps;
   KC_ASSERT(duration_ps > 0);
@@ -89,15 +89,45 @@ static void on_step(void *context, const struct kc_step_report *report)
   if (report->steady_decodes > 0) {
     kc_histogram_add(&metrics->itl, report->steady_gap_ps, report->steady_decodes);
   }
-  if (report->running > total->max_running) total->max_running = report->running;
-  if (report->waiting > total->max_waiting) total->max_waiting = report->waiting;
-  if (report->pages_used > total->kv_peak_pages) total->kv_peak_pages = report->pages_used;
-  if (report->held_tokens > total->kv_peak_tokens) total->kv_peak_tokens = report->held_tokens;
-  if (report->pages_cached_idle > total->kv_peak_cached_pages) {
-    total->kv_peak_cached_pages = report->pages_cached_idle;
-  }
   total->ghost_slots += report->ghosts;
-  if (report->end_ps >= metrics->timeline_next_ps) sample_timeline(metrics, report);
+}
+
+static inline void raise_peaks(struct kc_summary *total, struct kc_levels levels)
+{
+  if (levels.running > total->max_running) total->max_running = (uint32_t)levels.running;
+  if (levels.waiting > total->max_waiting) total->max_waiting = (uint32_t)levels.waiting;
+  if (levels.pages_used > total->kv_peak_pages) total->kv_peak_pages = levels.pages_used;
+  if (levels.held_tokens > total->kv_peak_tokens) total->kv_peak_tokens = levels.held_tokens;
+  if (levels.pages_cached_idle > total->kv_peak_cached_pages) {
+    total->kv_peak_cached_pages = levels.pages_cached_idle;
+  }
+}
+
+static void on_step(void *context, const struct kc_step_report *report)
+{
+  struct kc_metrics *metrics = context;
+  const struct kc_levels levels = kc_levels_of(report);
+  book_work(metrics, report);
+  raise_peaks(&metrics->total, levels);
+  if (report->end_ps >= metrics->timeline_next_ps) {
+    sample_timeline(metrics, report->end_ps, levels);
+  }
+}
+
+void kc_metrics_levels(struct kc_metrics *metrics, const struct kc_levels *levels)
+{
+  KC_ASSERT(levels->running <= UINT32_MAX && levels->waiting <= UINT32_MAX);
+  raise_peaks(&metrics->total, *levels);
+}
+
+void kc_metrics_fleet_step(struct kc_metrics *metrics, const struct kc_step_report *report,
+                           const struct kc_levels *levels)
+{
+  KC_ASSERT(levels->running >= report->running);
+  book_work(metrics, report);
+  if (report->end_ps >= metrics->timeline_next_ps) {
+    sample_timeline(metrics, report->end_ps, *levels);
+  }
 }
 
 static void on_gap(void *context, kc_ps gap_ps)

@@ -30,11 +30,24 @@
 
 enum { KC_TIMELINE_MAX = 2048 };
 
+/* What all instances of a run hold at one instant. */
+struct kc_levels {
+  uint64_t running, waiting, pages_used, pages_cached_idle, held_tokens;
+};
+static inline struct kc_levels kc_levels_of(const struct kc_step_report *report)
+{
+  return (struct kc_levels){.running = report->running,
+                            .waiting = report->waiting,
+                            .pages_used = report->pages_used,
+                            .pages_cached_idle = report->pages_cached_idle,
+                            .held_tokens = report->held_tokens};
+}
+
 /* State at one instant (end of the step that reached it). */
 struct kc_timeline_sample {
   kc_ps time_ps;
-  uint32_t running, waiting, pages_used;
-  uint64_t held_tokens;
+  uint32_t running, waiting;
+  uint64_t pages_used, held_tokens;
 };
 
 /* Where rows go while the run goes on. Any function may be NULL. An outcome names the row of the
@@ -98,6 +111,14 @@ enum kc_err kc_metrics_init(struct kc_metrics *metrics, const struct kc_request 
                             uint64_t request_count, uint64_t max_model_len,
                             const struct kc_recorder *recorder, struct kc_arena *arena);
 struct kc_observer kc_metrics_observer(struct kc_metrics *metrics);
+
+/* Several instances report to one set of books: each step when it ends, in order of time, with what
+ * all hold then (instead of the observer's on_step); and what all hold whenever it rises. An
+ * instance counts with the state of its step under way, as in struct kc_step_report, and with
+ * nothing when it is idle. */
+void kc_metrics_fleet_step(struct kc_metrics *metrics, const struct kc_step_report *report,
+                           const struct kc_levels *levels);
+void kc_metrics_levels(struct kc_metrics *metrics, const struct kc_levels *levels);
 
 /* Told by replay, in order of time; `request` is a position in the table. */
 void kc_metrics_arrival(struct kc_metrics *metrics, uint32_t request);

@@ -1,13 +1,21 @@
-/* Trace or closed loop -> instance, in virtual time, with whatever executor it is given.
+/* Trace or closed loop -> instances, in virtual time, with whatever executor they are given.
  *
  * Three ways of offering requests:
  *   open loop    the whole table is known and sorted by arrival
  *   closed loop  `concurrency` equal requests at once, the next when one or all have ended
  *   sessions     rows of a trace that wait for other rows: closed loop with think time
+ *
+ * Several equal instances (replicas) share one virtual time and stand behind one router:
+ *
+ *   requests --> router --> replica 0: its table, its pool, its batch, its executor
+ *                      `--> replica 1: ...
+ *
+ * Each does what it would do alone with the requests that it is given.
  */
 #ifndef KC_SIM_REPLAY_REPLAY_H
 #define KC_SIM_REPLAY_REPLAY_H
 
+#include "sim/fleet/router.h"
 #include "sim/metrics/metrics.h"
 #include "sim/replay/patience.h"
 
@@ -33,6 +41,13 @@ struct kc_session_config {
   const kc_ps *wait_ps;         /* [request_count], >= 0 */
 };
 
+/* One of several replicas. Its executor is to read the requests from its own table. */
+struct kc_replica_config {
+  struct kc_executor executor;
+  struct kc_request *requests; /* room for kc_router_share(router, request_count); written by the
+                                  run: what the replica was given, in order of arrival */
+};
+
 struct kc_replay_config {
   struct kc_instance_config instance;
   struct kc_executor executor;
@@ -46,6 +61,10 @@ struct kc_replay_config {
   bool closed;
   struct kc_closed_config closed_config;
   struct kc_session_config session; /* not with `closed` */
+  /* Several replicas; router.replicas 0 or 1: one, on `executor`, which reads `requests`. */
+  struct kc_router_config router;
+  const struct kc_replica_config *replica; /* [router.replicas]; borrowed; instead of `executor` */
+  const uint32_t *group;      /* [request_count] by row, for router.policy SESSION_AFFINITY */
   /* How long clients wait. */
   const struct kc_patience *patience; /* [class_count], by class of the request; NULL = for ever */
   const kc_ps *cancel_after_ps;       /* [request_count] by row, KC_PS_NEVER = does not cancel;
@@ -59,12 +78,26 @@ struct kc_replay_config {
   void *interrupted_context;
 };
 
+/* What one replica did. */
+struct kc_replica_figures {
+  uint64_t requests;        /* given to it */
+  uint64_t input_tokens, cached_tokens, output_tokens;
+  uint64_t steps, preemptions, pages_evicted;
+  kc_ps busy_ps;
+  uint32_t max_running, max_waiting;
+  uint64_t kv_peak_tokens, kv_peak_pages;
+};
+
 struct kc_replay_result {
-  struct kc_summary summary;
-  kc_ps oom_ps;             /* KC_PS_NEVER = none */
+  struct kc_summary summary; /* peaks are of all replicas together at one instant */
+  uint32_t replicas;         /* >= 1 */
+  const struct kc_replica_figures *replica; /* [replicas], in the run's arena */
+  uint64_t router_moves;     /* SESSION_AFFINITY: times that a group left its home */
+  kc_ps oom_ps;             /* the first of any replica; KC_PS_NEVER = none */
+  uint32_t oom_replica;
   uint32_t oom_request;     /* row of the trace, as in outcomes */
   uint64_t oom_demand_pages;
-  uint64_t pages;
+  uint64_t pages;           /* of each pool */
   struct kc_injector injector; /* what faults on purpose came to; config.kinds 0: none */
 };
 

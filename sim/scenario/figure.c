@@ -141,7 +141,8 @@ static void put_rates(const struct kc_run *run, struct kc_figure_set *set)
   kc_figure_put(set, KC_FIGURE_TOTAL_TOK_S, input + output);
   kc_figure_put(set, KC_FIGURE_REQUEST_S,
                 (double)s->requests_by_status[KC_STATUS_COMPLETED] / seconds);
-  kc_figure_put(set, KC_FIGURE_BUSY_SHARE, (double)s->busy_ps / (double)s->makespan_ps);
+  kc_figure_put(set, KC_FIGURE_BUSY_SHARE,
+                (double)s->busy_ps / (double)s->makespan_ps / run->result.replicas);
   if (s->tpot.count > 0 && s->tpot.mean_ps > 0) {
     kc_figure_put(set, KC_FIGURE_OUTPUT_TOK_S_USER, 1e3 / milliseconds(s->tpot.mean_ps));
   }
@@ -176,12 +177,12 @@ static void put_requests(const struct kc_run *run, struct kc_figure_set *set)
 
 static void put_memory(const struct kc_run *run, struct kc_figure_set *set)
 {
-  const struct kc_summary *s = &run->result.summary;
   const struct kc_run_load load = kc_run_load_of(run);
   const bool oom = run->result.oom_ps != KC_PS_NEVER;
   double hit_rate;
   KC_ASSERT(run->pages > 0);
-  kc_figure_put(set, KC_FIGURE_KV_PEAK_SHARE, (double)s->kv_peak_pages / run->pages);
+  const uint64_t peak = kc_run_balance_of(&run->result).kv_peak_pages;
+  kc_figure_put(set, KC_FIGURE_KV_PEAK_SHARE, (double)peak / run->pages);
   kc_figure_put(set, KC_FIGURE_OOM, oom);
   if (oom) {
     kc_figure_put(set, KC_FIGURE_OOM_S, (double)run->result.oom_ps / (double)KC_PS_PER_S);

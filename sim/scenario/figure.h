@@ -56,9 +56,9 @@ struct kc_scenario;
   X(TIMED_OUT_SHARE, "timed_out_share", "share", LOWER, true, 4, "of all requests")                \
   X(CANCELLED_SHARE, "cancelled_share", "share", LOWER, true, 4, "of all requests")                \
   X(PREEMPTIONS, "preemptions", "times", LOWER, true, 0, "requests that lost their KV to others")  \
-  X(MAX_RUNNING, "max_running", "requests", HIGHER, true, 0, "most requests in one step")          \
+  X(MAX_RUNNING, "max_running", "requests", HIGHER, true, 0, "most requests that ran at once")    \
   X(MAX_WAITING, "max_waiting", "requests", LOWER, true, 0, "longest queue")                       \
-  X(KV_PEAK_SHARE, "kv_peak_share", "share", LOWER, true, 4, "fullest the pool ever was")          \
+  X(KV_PEAK_SHARE, "kv_peak_share", "share", LOWER, true, 4, "fullest a pool ever was")            \
   X(HIT_RATE, "hit_rate", "share", HIGHER, true, 4,                                                \
     "prompt tokens found in the cache; only where prompts are known and cached")                   \
   X(MAKESPAN_S, "makespan_s", "s", LOWER, true, 3, "first arrival to last end")                    \

@@ -143,6 +143,18 @@ static void put_pool(FILE *out, const struct kc_pool_spec *pool)
   put_scheduler(out, pool);
 }
 
+static void put_router(FILE *out, const struct kc_router_spec *router)
+{
+  KC_ASSERT(router->overflow.denominator > 0);
+  fprintf(out, "router: {policy: %s", kc_router_policy_name(router->policy));
+  if (router->policy == KC_ROUTER_SESSION_AFFINITY) {
+    fprintf(out, ", overflow: %llu/%llu, prefix_tokens: %u",
+            (unsigned long long)router->overflow.numerator,
+            (unsigned long long)router->overflow.denominator, router->prefix_tokens);
+  }
+  fputs("}\n", out);
+}
+
 static void put_max_tokens(FILE *out, const struct kc_workload_spec *workload)
 {
   if (workload->max_tokens_rule == KC_MAX_TOKENS_TRACE) {
@@ -357,6 +369,7 @@ char *kc_scenario_resolved(const struct kc_scenario *scenario)
   put_text(out, scenario->model_name);
   fprintf(out, " # sha256 %s\npools:\n", scenario->model.sha256);
   for (uint32_t i = 0; i < scenario->pool_count; i++) put_pool(out, &scenario->pool[i]);
+  put_router(out, &scenario->router);
   put_workload(out, &scenario->workload);
   put_aims(out, scenario);
   fprintf(out, "seed: %llu\n", (unsigned long long)scenario->seed);

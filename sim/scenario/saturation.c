@@ -68,6 +68,7 @@ struct kc_run_load kc_run_load_of(const struct kc_run *run)
 {
   const struct kc_summary *s = &run->result.summary;
   const struct kc_pool_spec *pool = &run->scenario->pool[0];
+  const struct kc_run_balance fullest = kc_run_balance_of(&run->result);
   struct kc_run_load load = {.nearest = "rate"};
   const uint64_t ended = s->requests_by_status[KC_STATUS_COMPLETED];
   if (run->scenario->workload.is_closed || run->sessions || ended == 0 ||
@@ -77,10 +78,11 @@ struct kc_run_load kc_run_load_of(const struct kc_run *run)
   const uint64_t input = s->input_tokens_completed / ended;
   const uint64_t output = s->output_tokens_completed / ended;
   load.known = true;
-  load.served_s = 1.0 / kc_run_request_seconds(run, input > 0 ? input : 1, output > 0 ? output : 1);
+  load.served_s = (double)run->result.replicas /
+                  kc_run_request_seconds(run, input > 0 ? input : 1, output > 0 ? output : 1);
   load.rate = (double)s->requests_total / seconds(run->trace.span_ps) / load.served_s;
-  load.kv = part_of((double)s->kv_peak_pages, run->pages);
-  load.batch = part_of(s->max_running, pool->sched.max_running);
+  load.kv = part_of((double)fullest.kv_peak_pages, run->pages);
+  load.batch = part_of(fullest.max_running, pool->sched.max_running);
   double most = load.rate;
   if (load.kv > most) {
     most = load.kv;

@@ -380,6 +380,10 @@ static void resolve_rest(struct resolving *r)
     name_from_path(scenario->path, scenario->name, sizeof scenario->name);
   }
   scenario->pool_count = source->pool_count;
+  scenario->router = (struct kc_router_spec){
+      .policy = (enum kc_router_policy)source->router_policy,
+      .overflow = source->overflow_fraction,
+      .prefix_tokens = source->router_prefix_tokens};
   scenario->slo_ttft_p95_ms = source->slo_ttft_p95_ms;
   scenario->slo_tpot_p95_ms = source->slo_tpot_p95_ms;
   scenario->seed = source->seed;

@@ -21,7 +21,7 @@
 #include "traces/transform/transform.h"
 
 enum {
-  KC_POOLS_MAX = 1,                   /* fleets come with routers */
+  KC_POOLS_MAX = 1,                   /* of any number of equal instances */
   KC_CLOSED_REQUESTS_MAX = 100000000, /* of a closed workload, like the rows of a trace */
   KC_MAX_TOKENS_MAX = 1 << 30
 };
@@ -45,7 +45,7 @@ struct kc_pool_spec {
   enum kc_role role;
   char gpu_name[KC_DIAG_PATH_BYTES]; /* as given: a name or a path */
   char profile_name[KC_PROFILE_NAME_BYTES];
-  uint32_t replicas;            /* 1 until fleets exist; other values are refused */
+  uint32_t replicas;            /* equal instances behind the router, 1 to KC_REPLICAS_MAX */
   /* tensor, pipeline, page_size, draft_layers inside; fraction filled in; `context` and
      `concurrency` are 0, because a run asks what happens and only `fit` asks whether it would */
   struct kc_memory_config memory;
@@ -62,6 +62,14 @@ struct kc_pool_spec {
   struct kc_inject_config inject; /* kinds 0: none */
   struct kc_gpu gpu;
   struct kc_gpu_profile profile; /* as named; of a fit with a row left out, a copy of its own */
+};
+
+/* Who of the pool's replicas gets a request (sim/fleet/router.h). */
+struct kc_router_spec {
+  enum kc_router_policy policy;
+  struct kc_fraction overflow;  /* session-affinity: >= 1 */
+  uint32_t prefix_tokens;       /* session-affinity without sessions: prompts that begin with the
+                                   same so many tokens, in whole blocks of ids, belong together */
 };
 
 struct kc_workload_spec {
@@ -88,6 +96,7 @@ struct kc_scenario {
   struct kc_model model;
   uint32_t pool_count;
   struct kc_pool_spec pool[KC_POOLS_MAX];
+  struct kc_router_spec router;
   struct kc_workload_spec workload;
   double slo_ttft_p95_ms, slo_tpot_p95_ms; /* 0 = not stated */
   double price_gpu_hour_usd;               /* from the GPU file unless the scenario says */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "sim/cost/cost_tables.h"
+#include "sim/scenario/run_parts.h"
 
 static_assert(KC_SESSION_START == KC_TRACE_NONE, "a trace's `after` is what replay reads");
 
@@ -356,29 +357,15 @@ static void configure_replay(struct kc_run *run)
   sched->cap_count = kc_cost_caps(&run->scenario->model, sched->cap);
 }
 
-static enum kc_err reserve(struct kc_run *run, struct kc_diag *diag)
-{
-  const struct kc_sched_config *sched = &run->replay.instance.sched;
-  size_t need = kc_replay_need(&run->replay);
-  KC_ASSERT(sched->max_running > 0);
-  if (__builtin_add_overflow(need, kc_predicted_need(sched->max_running), &need)) need = SIZE_MAX;
-  KC_TRY(kc_arena_init(&run->arena, need, diag));
-  if (kc_predicted_init(&run->predicted, &run->cost, run->requests, sched->max_model_len,
-                        sched->max_running, &run->arena) != KC_OK) {
-    return kc_fail(diag, KC_ERR_MEMORY, "the run's tables need more memory than was reserved");
-  }
-  run->replay.executor = kc_predicted_executor(&run->predicted);
-  return KC_OK;
-}
-
 static enum kc_err prepare(struct kc_run *run, struct kc_diag *diag)
 {
   KC_ASSERT(run->inputs != NULL);
   KC_TRY(compute_memory(run, diag));
   KC_TRY(build_cost(run, diag));
   KC_TRY(prepare_workload(run, diag));
+  KC_TRY(kc_run_group_rows(run, diag));
   configure_replay(run);
-  return reserve(run, diag);
+  return kc_run_reserve(run, diag);
 }
 
 enum kc_err kc_run_prepare_from(struct kc_run *run, const struct kc_scenario *scenario,
@@ -406,15 +393,25 @@ enum kc_err kc_run_prepare(struct kc_run *run, const struct kc_scenario *scenari
 enum kc_err kc_run_execute(struct kc_run *run, struct kc_diag *diag)
 {
   KC_ASSERT(run->arena.base != NULL);
-  KC_ASSERT(run->replay.executor.run != NULL);
+  KC_ASSERT(run->predicted != NULL);
   return kc_replay_run(&run->replay, &run->metrics, &run->arena, &run->result, diag);
 }
 
 struct kc_cost_trust kc_run_trust(const struct kc_run *run)
 {
-  KC_ASSERT(run->predicted.cost == &run->cost);
-  KC_ASSERT(run->predicted.trust.steps == run->result.summary.steps);
-  return kc_predicted_trust(&run->predicted);
+  struct kc_cost_trust trust = kc_predicted_trust(&run->predicted[0]);
+  KC_ASSERT(run->predicted[0].cost == &run->cost);
+  for (uint32_t i = 1; i < run->result.replicas; i++) {
+    const struct kc_cost_trust one = kc_predicted_trust(&run->predicted[i]);
+    trust.steps += one.steps;
+    trust.time_ps = kc_ps_add(trust.time_ps, one.time_ps);
+    trust.outside |= one.outside;
+    trust.steps_outside += one.steps_outside;
+    trust.outside_ps = kc_ps_add(trust.outside_ps, one.outside_ps);
+    if (one.level > trust.level) trust.level = one.level;
+  }
+  KC_ASSERT(trust.steps == run->result.summary.steps);
+  return trust;
 }
 
 uint32_t kc_run_missing(const struct kc_run *run, bool minor,
@@ -440,7 +437,9 @@ void kc_run_deinit(struct kc_run *run)
   kc_clients_free(&run->clients);
   free(run->requests);
   free(run->rows);
+  free(run->group);
   run->requests = run->rows = NULL;
+  run->group = NULL;
   if (run->arena.base != NULL) kc_arena_deinit(&run->arena);
   kc_cost_free(&run->cost);
   if (run->own_inputs) kc_inputs_destroy(run->inputs);

@@ -38,7 +38,10 @@ struct kc_run {
   struct kc_inputs *inputs;             /* where files come from */
   bool own_inputs;                      /* else borrowed until kc_run_deinit */
   struct kc_cost cost;
-  struct kc_predicted predicted;
+  struct kc_predicted *predicted;       /* [replicas], in the arena */
+  struct kc_replica_config *replica;    /* [replicas], in the arena; NULL with one */
+  uint32_t *group;                      /* heap; by row, for a router that keeps some together */
+  uint32_t group_count;
   struct kc_arena arena;
   struct kc_metrics metrics;
   struct kc_replay_config replay;       /* recorder and interrupted may be set before execute */
@@ -70,10 +73,10 @@ enum { KC_TRUST_NAMES_MAX = 32 };
 uint32_t kc_run_missing(const struct kc_run *run, bool minor,
                         char names[KC_TRUST_NAMES_MAX][24]);
 
-/* How near an open-loop run came to what its instance can do, 1 = at the limit. `rate` compares the
- * requests that arrived with the most that could be served for ever: with as many requests of mean
- * length at once as pool and max_running allow, one prompt costs its step and each output token its
- * share of a full decode step. */
+/* How near an open-loop run came to what its replicas can do, 1 = at the limit. `rate` compares the
+ * requests that arrived with the most that all could serve for ever, equally loaded: with as many
+ * requests of mean length at once as pool and max_running allow, one prompt costs its step and each
+ * output token its share of a full decode step. `kv` and `batch` are of the fullest replica. */
 struct kc_run_load {
   bool known;      /* false: a closed loop, which is at its limit by design, or no request */
   double rate;     /* arrivals / most that can be served */
@@ -94,15 +97,24 @@ double kc_run_request_seconds(const struct kc_run *run, uint64_t input, uint64_t
 struct kc_aggregates kc_run_uniform_step(const struct kc_sched_config *sched, uint32_t decodes,
                                          uint64_t context, uint64_t chunk);
 
-/* GPUs of the deployment. */
-uint32_t kc_run_gpus(const struct kc_scenario *scenario);
-
 /* Prompt tokens found in the cache, of those of requests that held a slot. False where it is not
  * known: prompts are not, or nothing is cached. */
 bool kc_run_hit_rate(const struct kc_run *run, double *share);
 
 /* Completed requests a second that kept the limits of their class; false when nobody has any. */
 bool kc_run_goodput(const struct kc_run *run, double *requests_per_s);
+
+/* GPUs of the deployment, of all replicas. */
+uint32_t kc_run_gpus(const struct kc_scenario *scenario);
+
+/* How unequal the replicas' work was: the largest over the mean, 1 = all alike; 1 when there was
+ * nothing to do. */
+struct kc_run_balance {
+  double requests, input_tokens, output_tokens, busy;
+  uint32_t max_running;        /* of the fullest replica, each figure by itself */
+  uint64_t kv_peak_pages;
+};
+struct kc_run_balance kc_run_balance_of(const struct kc_replay_result *result);
 
 /* Dollars per million output tokens, rounded to 10^-6; false when no price or no token is known. */
 bool kc_run_cost(const struct kc_run *run, double *usd_per_mtok);

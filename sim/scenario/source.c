@@ -33,6 +33,8 @@ static_assert(KC_LOOP_OPEN == 1 && KC_LOOP_CLOSED == 2, "workload.loop lists the
 static_assert(KC_UNIT_S == 1 && KC_UNIT_PS == 5, "workload.unit lists the units in order");
 static_assert(KC_TAIL_CEIL == 1 && KC_TAIL_FLOOR == 2, "workload.tail lists the rules in order");
 static_assert(KC_ROW_DROP == 1, "workload.failed and .cancelled list the policies in order");
+static_assert(KC_ROUTER_LEAST_LOADED == 1 && KC_ROUTER_SESSION_AFFINITY == 2,
+              "router.policy lists the policies in order");
 
 #define BUDGET_BYTES_MAX 1099511627776.0 /* 1 TiB: more than any GPU has */
 #define KV_FORMATS "bf16|fp8-e4m3|fp8-g128|int8|fp4"
@@ -47,6 +49,18 @@ static const struct kc_option root_options[] = {
    .help = "a model of scenarios/models, or the path of a Hugging Face config.json"},
   {.key = "pools", .type = KC_OPTION_SUBTREE, HAS_R(has_pools), .required = true,
    .values = "a list of pools of GPUs", .help = "the instances that serve the workload"},
+  {.key = "router.policy", .type = KC_OPTION_CHOICE, R(router_policy),
+   .values = "round-robin|least-loaded|session-affinity", .fallback = "round-robin",
+   .help = "which of a pool's replicas a request goes to: the next; the one with the fewest "
+   "requests; the one that its session, or a prompt that begins alike, went to last"},
+  {.key = "router.overflow", .type = KC_OPTION_TEXT, R(router_overflow),
+   HAS_R(has_router_overflow), .fallback = "3/2",
+   .help = "session-affinity: a replica that would hold more than so many times its share of the "
+   "requests passes a request on to the least loaded one, and its session with it"},
+  {.key = "router.prefix_tokens", .type = KC_OPTION_U32, R(router_prefix_tokens),
+   HAS_R(has_router_prefix), .fallback = "2048", .min = 1, .max = KC_MAX_TOKENS_MAX,
+   .unit = "tokens", .help = "session-affinity for traces with prefix ids and no sessions: prompts "
+   "whose first so many tokens are the same belong together"},
   {.key = "workload.closed.concurrency", .type = KC_OPTION_U32, R(concurrency),
    .min = 1, .max = 65536, .unit = "requests", .help = "requests in flight at once"},
   {.key = "workload.closed.input", .type = KC_OPTION_U32, R(input_tokens),
@@ -141,8 +155,8 @@ static const struct kc_option pool_options[] = {
    .help = "a GPU of scenarios/gpus, or the path of a GPU file"},
   {.key = "profile", .type = KC_OPTION_TEXT, P(profile), .fallback = "plain",
    .help = "a profile of efficiencies in the GPU's file"},
-  {.key = "replicas", .type = KC_OPTION_U32, P(replicas), .fallback = "1", .min = 1, .max = 65536,
-   .unit = "instances", .help = "equal instances; one for now"},
+  {.key = "replicas", .type = KC_OPTION_U32, P(replicas), .fallback = "1", .min = 1,
+   .max = KC_REPLICAS_MAX, .unit = "instances", .help = "equal instances behind one router"},
   {.key = "parallel.tensor", .type = KC_OPTION_U32, P(tensor), .fallback = "1", .min = 1,
    .max = KC_TENSOR_DEGREE_MAX, .unit = "GPUs", .help = "tensor-parallel degree"},
   {.key = "parallel.pipeline", .type = KC_OPTION_U32, P(pipeline), .fallback = "1", .min = 1,
@@ -404,6 +418,32 @@ static void check_workload(struct kc_scenario_source *source, const struct kc_do
   kc_source_read_clients(source, document, problems);
 }
 
+/* ---- router ---- */
+
+static void check_router(struct kc_scenario_source *source, const struct kc_document *document,
+                         struct kc_diag_list *problems)
+{
+  const bool affine = source->router_policy == KC_ROUTER_SESSION_AFFINITY;
+  const char *key = source->has_router_overflow ? "router.overflow" : "router.prefix_tokens";
+  KC_ASSERT(source->router_overflow[0] != '\0');
+  if (!affine && (source->has_router_overflow || source->has_router_prefix)) {
+    kc_source_problem(document, document->root, key, problems,
+                      "%s goes with router.policy session-affinity, and only with it", key);
+  }
+  if (affine && source->is_closed) {
+    kc_source_problem(document, document->root, "router.policy", problems,
+                      "router.policy session-affinity needs a trace that says which requests "
+                      "belong together; a closed workload does not");
+  }
+  if (kc_fraction_parse(source->router_overflow, &source->overflow_fraction) &&
+      source->overflow_fraction.numerator >= source->overflow_fraction.denominator) {
+    return;
+  }
+  kc_source_problem(document, document->root, "router.overflow", problems,
+                    "router.overflow: expected a fraction such as 3/2 or 1.25, 1 or more, got "
+                    "\"%s\"", source->router_overflow);
+}
+
 /* ---- pools ---- */
 
 static void read_weights(struct kc_pool_source *pool, const struct kc_document *document,
@@ -556,11 +596,6 @@ static void check_pool(struct kc_pool_source *pool, const struct kc_document *do
                       "pool name \"%s\" holds a dot or an equals sign, which --set could not name",
                       pool->name);
   }
-  if (pool->replicas != 1) {
-    kc_source_problem(document, map, "replicas", problems,
-                      "replicas is %u; one instance is simulated for now: use 1 and divide the "
-                      "workload among the replicas", pool->replicas);
-  }
   read_weights(pool, document, map, problems);
   check_kv(pool, document, map, problems);
   read_faults(pool, document, map, problems);
@@ -623,5 +658,6 @@ void kc_scenario_source_read(struct kc_scenario_source *source, const struct kc_
   kc_options_read_map(root_options, COUNT(root_options), source, document->root, document->path, "",
                       problems);
   check_workload(source, document, problems);
+  check_router(source, document, problems);
   read_pools(source, document, problems);
 }

@@ -64,6 +64,10 @@ struct kc_scenario_source {
   char name[128];
   char model[KC_DIAG_PATH_BYTES];
   bool has_pools, has_expect;
+  int router_policy;
+  char router_overflow[32];
+  uint32_t router_prefix_tokens;
+  bool has_router_overflow, has_router_prefix;
   uint64_t seed;
   double slo_ttft_p95_ms, slo_tpot_p95_ms;
   double price_gpu_hour_usd;
@@ -90,7 +94,7 @@ struct kc_scenario_source {
   enum kc_max_tokens_rule max_tokens_rule;
   uint64_t max_tokens_count;
   double max_tokens_ratio;
-  struct kc_fraction rate_fraction, sample_fraction, cancel_fraction;
+  struct kc_fraction rate_fraction, sample_fraction, cancel_fraction, overflow_fraction;
   struct kc_clients_spec clients;
   uint32_t pool_count;
   struct kc_pool_source pool[KC_POOLS_MAX];

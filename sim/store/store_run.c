@@ -483,7 +483,7 @@ static int insert_timeline(struct kc_store *store, const struct kc_metrics *metr
     sqlite3_bind_int64(row, 3, sample->time_ps);
     sqlite3_bind_int64(row, 4, sample->running);
     sqlite3_bind_int64(row, 5, sample->waiting);
-    sqlite3_bind_int64(row, 6, sample->pages_used);
+    sqlite3_bind_int64(row, 6, (sqlite3_int64)sample->pages_used);
     sqlite3_bind_int64(row, 7, (int64_t)sample->held_tokens);
     code = step_and_reset(row);
   }

@@ -97,10 +97,38 @@ static struct kc_request *table_of(const struct test_run *run)
   return table;
 }
 
+struct executors {
+  struct kc_predicted predicted[KC_REPLICAS_MAX];
+  struct kc_replica_config replica[KC_REPLICAS_MAX];
+};
+
+static uint32_t replicas_of(const struct test_run *run)
+{
+  return run->router.replicas > 1 ? run->router.replicas : 1;
+}
+
+/* An executor for each replica, and a table for each of several. */
+static void make_executors(struct executors *out, struct test_run *run,
+                           struct kc_request *table, struct kc_arena *arena)
+{
+  const uint32_t replicas = replicas_of(run);
+  for (uint32_t i = 0; i < replicas; i++) {
+    struct kc_request *own = table;
+    if (replicas > 1) own = calloc(run->request_count, sizeof *own);
+    if (own == NULL ||
+        kc_predicted_init(&out->predicted[i], &run->cost, own, run->instance.sched.max_model_len,
+                          run->instance.sched.max_running, arena) != KC_OK) {
+      abort();
+    }
+    out->replica[i] = (struct kc_replica_config){
+        .executor = kc_predicted_executor(&out->predicted[i]), .requests = own};
+  }
+}
+
 void test_run_execute(struct test_run *run)
 {
   struct kc_arena arena;
-  struct kc_predicted predicted;
+  struct executors *executors = calloc(1, sizeof *executors);
   struct kc_diag diag = {0};
   struct kc_metrics *metrics = calloc(1, sizeof *metrics);
   const uint32_t slots = run->instance.sched.max_running;
@@ -112,6 +140,8 @@ void test_run_execute(struct test_run *run)
                                     .closed_config = run->closed_config,
                                     .patience = run->patience,
                                     .cancel_after_ps = run->cancel_after_ps,
+                                    .router = run->router,
+                                    .group = run->group,
                                     .recorder = {.context = run, .on_outcome = keep}};
   if (run->after != NULL) {
     config.session = (struct kc_session_config){
@@ -119,17 +149,21 @@ void test_run_execute(struct test_run *run)
   }
   run->outcomes = calloc(run->request_count, sizeof *run->outcomes);
   run->outcome_count = 0;
-  if (metrics == NULL || run->outcomes == NULL) abort();
-  const size_t need = kc_replay_need(&config) + kc_predicted_need(slots);
+  if (executors == NULL || metrics == NULL || run->outcomes == NULL) abort();
+  const size_t need = kc_replay_need(&config) + replicas_of(run) * kc_predicted_need(slots);
   if (kc_arena_init(&arena, need, &diag) != KC_OK) die("arena", &diag);
-  if (kc_predicted_init(&predicted, &run->cost, table, run->instance.sched.max_model_len,
-                        slots, &arena) != KC_OK) {
-    die("predicted executor", &diag);
-  }
-  config.executor = kc_predicted_executor(&predicted);
+  make_executors(executors, run, table, &arena);
+  config.replica = executors->replica;
+  config.executor = executors->replica[0].executor;
   if (run->wrap != NULL) config.executor = run->wrap(run->wrap_context, &config.executor);
   if (kc_replay_run(&config, metrics, &arena, &run->result, &diag) != KC_OK) die("replay", &diag);
+  memcpy(run->replica, run->result.replica, replicas_of(run) * sizeof run->replica[0]);
+  run->result.replica = run->replica;
   kc_arena_deinit(&arena);
+  for (uint32_t i = 0; replicas_of(run) > 1 && i < replicas_of(run); i++) {
+    free(executors->replica[i].requests);
+  }
+  free(executors);
   free(metrics);
   if (table != run->requests) free(table);
 }

@@ -23,12 +23,15 @@ struct test_run {
   struct kc_key_run *keys;       /* what the requests' runs lie in; NULL: contents unknown */
   struct kc_patience *patience;  /* of the one class, or NULL */
   kc_ps *cancel_after_ps;        /* [request_count], or NULL */
+  struct kc_router_config router; /* replicas 0 or 1: one; several go without `wrap` */
+  uint32_t *group;               /* [request_count], or NULL */
   /* Puts something between the instance and the predicted executor, to watch the steps; may be
    * NULL. */
   struct kc_executor (*wrap)(void *context, const struct kc_executor *executor);
   void *wrap_context;
   /* results */
-  struct kc_replay_result result;
+  struct kc_replay_result result; /* its `replica` is the array below */
+  struct kc_replica_figures replica[KC_REPLICAS_MAX];
   struct kc_outcome *outcomes;   /* [request_count], in order of their end; freed by the caller */
   uint32_t outcome_count;
 };

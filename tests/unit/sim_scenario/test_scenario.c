@@ -140,7 +140,7 @@ static const char full[] =
   "    role: decode\n"
   "    gpu: h200\n"
   "    profile: plain\n"
-  "    replicas: 1\n"
+  "    replicas: 3\n"
   "    parallel: {tensor: 2, pipeline: 2}\n"
   "    weights: {routed_experts: int4-g32, default: fp8, attention: bf16}\n"
   "    kv: {k_format: fp8-e4m3, v_format: int8, page_size: 32, prefix_cache: false,\n"
@@ -149,6 +149,7 @@ static const char full[] =
   "    draft: {layers: 2}\n"
   "    scheduler: {policy: vllm-0.19, max_running: 100, max_batched_tokens: 3000,\n"
   "                max_model_len: 20000, chunked_prefill: false, reserve_full_prompt: false}\n"
+  "router: {policy: session-affinity, overflow: 1.25, prefix_tokens: 512}\n"
   "workload:\n"
   "  trace: t.csv\n"
   "  format: vidur\n"
@@ -334,6 +335,7 @@ static void assert_same(const struct kc_scenario *a, const struct kc_scenario *b
   assert_string_equal(a->model.sha256, b->model.sha256);
   assert_int_equal(a->pool_count, b->pool_count);
   assert_same_pool(&a->pool[0], &b->pool[0]);
+  assert_memory_equal(&a->router, &b->router, sizeof a->router);
   assert_int_equal(a->workload.is_closed, b->workload.is_closed);
   assert_memory_equal(&a->workload.closed, &b->workload.closed, sizeof a->workload.closed);
   assert_string_equal(a->workload.trace_name, b->workload.trace_name);
@@ -421,6 +423,7 @@ static void resolved_text_is_this(void **state)
            "      max_batched_tokens: 8192\n"
            "      reserve_full_prompt: true\n"
            "      long_prefill_token_threshold: 0\n"
+           "router: {policy: round-robin}\n"
            "workload:\n"
            "  closed: {concurrency: 4, input: 100, output: 10, requests: 4, mode: wave, "
            "shared_prefix: 0}\n"

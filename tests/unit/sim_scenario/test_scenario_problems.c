@@ -71,9 +71,14 @@ static const struct complaint complaints[] = {
    "4:3: pools: expected a list of pools, each starting with \"- name: ...\"\n"},
   {"workload:", "  - {name: b, gpu: h100}\nworkload:",
    "4:3: pools lists 2 pools; one pool is simulated for now: keep one\n"},
-  {"gpu: h100", "gpu: h100\n    replicas: 4",
-   "6:15: replicas is 4; one instance is simulated for now: use 1 and divide the workload among "
-   "the replicas\n"},
+  {"gpu: h100", "gpu: h100\n    replicas: 257",
+   "6:15: pools.main.replicas: expected a whole number of instances from 1 to 256, got "
+   "\"257\"\n"},
+  {"seed: 1", "seed: 1\nrouter: {policy: random}",
+   "13:18: router.policy: expected one of round-robin, least-loaded, session-affinity, got "
+   "\"random\"\n"},
+  {"seed: 1", "seed: 1\nrouter: {overflow: 2}",
+   "13:20: router.overflow goes with router.policy session-affinity, and only with it\n"},
   {"gpu: h100", "gpu: h100\n    role: prefill",
    "6:11: pools.main.role: expected one of serve, decode, got \"prefill\"\n"},
   {"tensor: 1", "tensor: 3",
