@@ -469,7 +469,8 @@ static bool check_tag_check(const struct kc_ops *ops, void *context, char *text)
   struct bed b;
   const uint32_t slot[2] = {0, 1}, entries[2] = {4, 3};
   make_bed(&b, 3);
-  const struct kc_op_tag_check op = {2, slot, entries, table_of(&b), tags_of(&b)};
+  const struct kc_op_tag_check op = {.rows = 2, .slot = slot, .entries = entries,
+                                     .table = table_of(&b), .integrity = tags_of(&b)};
   bool good = ops->tag_check(context, &op) == KC_OP_OK && b.counter[KC_COUNT_EVENTS] == 0;
   b.entry[ENTRIES + 2].tag += 7;
   good = ops->tag_check(context, &op) == KC_OP_OK && good;
@@ -477,6 +478,29 @@ static bool check_tag_check(const struct kc_ops *ops, void *context, char *text)
          b.counter[KC_COUNT_EVENTS] == 1 && b.verdict[0] == KC_VERDICT_CLEAR &&
          b.verdict[1] == 2 && b.ring[0].slot == 1 && b.ring[0].index == 2;
   return say(good, "one stale entry among 14 is found, and only that", text);
+}
+
+/* Two sound entries that changed places: their tags are right, their places are not. */
+static bool check_tag_place(const struct kc_ops *ops, void *context, char *text)
+{
+  struct bed b;
+  const uint32_t slot[2] = {0, 1}, entries[2] = {3, 3};
+  uint64_t place[PAGES] = {0};
+  make_bed(&b, 3);
+  for (uint32_t i = 0; i < SLOTS * ENTRIES; i++) {
+    place[b.entry[i].page] = KC_PAGE_PLACE(i / ENTRIES, i % ENTRIES);
+  }
+  place[b.entry[0].page] = 0; /* shared: any row may name it */
+  b.entry[ENTRIES] = b.entry[0];
+  const struct kc_op_tag_check op = {2, slot, entries, table_of(&b), tags_of(&b), place};
+  bool good = ops->tag_check(context, &op) == KC_OP_OK && b.counter[KC_COUNT_EVENTS] == 0;
+  const struct kc_page_ref swapped = b.entry[1];
+  b.entry[1] = b.entry[ENTRIES + 2];
+  b.entry[ENTRIES + 2] = swapped;
+  good = ops->tag_check(context, &op) == KC_OP_OK && good;
+  good = good && b.counter[KC_COUNT_EVENTS] == 2 && b.verdict[0] == 1 && b.verdict[1] == 2 &&
+         b.ring[0].source == KC_TAG_PLACE && b.ring[0].want == b.ring[0].got;
+  return say(good, "two entries that changed places are found, a shared page is not", text);
 }
 
 static bool check_tag_mask(const struct kc_ops *ops, void *context, char *text)
@@ -536,6 +560,7 @@ const struct kc_self_check *kc_self_checks(size_t *count)
       {"sample", "greedy, and draws in proportion", check_sample},
       {"tag-write", "a write to a stale page is refused", check_tag_write},
       {"tag-check", "a stale entry is found", check_tag_check},
+      {"tag-place", "a sound entry in the wrong place is found", check_tag_place},
       {"tag-mask", "an aborted request attends to nothing", check_tag_mask},
   };
   KC_ASSERT(count != NULL);

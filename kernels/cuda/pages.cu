@@ -46,6 +46,14 @@ KC_DEVICE void refuse(const struct kc_tag_state &integrity, uint32_t slot, uint3
 
 /* ---- check ---- */
 
+/* A sound entry may still be in the wrong place. */
+KC_DEVICE bool place_good(const struct kc_op_tag_check &op, uint32_t slot, uint32_t index,
+                          uint32_t page)
+{
+  if (op.place == nullptr || op.place[page] == 0) return true;
+  return op.place[page] == KC_PAGE_PLACE(slot, index);
+}
+
 /* Adds what the block compared to KC_COUNT_ENTRIES: counted by those who compared. */
 KC_DEVICE void count_entries(const struct kc_tag_state &integrity, unsigned compared,
                              const kc_tile<uint32_t> &scratch)
@@ -74,11 +82,13 @@ __global__ void KC_BOUNDS(CHECK_THREADS, 4) tag_check_kernel(KC_PARAMETER struct
   for (unsigned first = blockIdx.y * CHECK_THREADS; first < entries; first += step) {
     const unsigned i = first + threadIdx.x;
     const bool mine = i < entries;
-    bool bad = false;
     if (mine) {
       const struct kc_page_ref ref = row[i];
-      bad = !entry_good(op.integrity, ref);
-      if (bad) refuse(op.integrity, slot, i, ref, KC_TAG_CHECK);
+      if (!entry_good(op.integrity, ref)) {
+        refuse(op.integrity, slot, i, ref, KC_TAG_CHECK);
+      } else if (!place_good(op, slot, i, ref.page)) {
+        refuse(op.integrity, slot, i, ref, KC_TAG_PLACE);
+      }
     }
     compared += (unsigned)kc_popcount(kc_ballot(mine));
   }

@@ -105,7 +105,9 @@ struct kc_op_prefill {
 /* ---- tag check ---- */
 
 /* Compares entries 0 .. entries[r] - 1 of the table rows of slot[r] with the pool's tags: an entry
- * is bad if its page is out of range (never read then), its tag is 0, or its tag is not the pool's.
+ * is bad if its page is out of range (never read then), its tag is 0, or its tag is not the pool's;
+ * or, where places are known, if the page belongs to another slot or to another entry of this one.
+ * (A tag moves with its page when two entries change places, so it cannot tell.)
  * Each bad entry is an event and lowers the slot's verdict. Adds 1 to KC_COUNT_CHECKS and the
  * number of entries to KC_COUNT_ENTRIES. Rows with KC_NO_SLOT are skipped. A slot that already
  * has a verdict is checked all the same. */
@@ -115,6 +117,9 @@ struct kc_op_tag_check {
   const uint32_t *entries; /* [rows], <= table.stride */
   struct kc_page_table table;
   struct kc_tag_state integrity; /* tag not NULL */
+  /* [pages]: KC_PAGE_PLACE of the one entry that may name the page; 0: any may, because rows share
+   * it. NULL: places are not looked at. */
+  const uint64_t *place;
 };
 
 #endif

@@ -86,6 +86,9 @@ struct kc_page_table {
   uint32_t stride; /* entries a slot */
 };
 
+/* Entry `index` of `slot` as one number, never 0. A macro, for it is read on devices as well. */
+#define KC_PAGE_PLACE(slot, index) (((uint64_t)(slot) + 1) << 32 | (index))
+
 /* One thing that the tag check or a write refused. 32 bytes. */
 struct kc_tag_event {
   uint64_t step;
@@ -97,7 +100,7 @@ struct kc_tag_event {
   uint32_t source; /* enum kc_tag_source */
 };
 
-enum kc_tag_source { KC_TAG_CHECK, KC_TAG_WRITE };
+enum kc_tag_source { KC_TAG_CHECK, KC_TAG_WRITE, KC_TAG_PLACE /* right tag, wrong place */ };
 
 /* Counters, uint64_t each, never reset by an operation. The first two prove that a check ran. */
 enum kc_tag_counter {

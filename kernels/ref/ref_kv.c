@@ -125,6 +125,14 @@ static bool entry_good(const struct kc_tag_state *integrity, struct kc_page_ref 
   return ref.page < integrity->pages && ref.tag != 0 && integrity->tag[ref.page] == ref.tag;
 }
 
+/* A sound entry may still be in the wrong place. */
+static bool place_good(const struct kc_op_tag_check *op, uint32_t slot, uint32_t index,
+                       uint32_t page)
+{
+  if (op->place == NULL || op->place[page] == 0) return true;
+  return op->place[page] == KC_PAGE_PLACE(slot, index);
+}
+
 enum kc_op_status kc_ref_tag_check(void *context, const struct kc_op_tag_check *op)
 {
   (void)context;
@@ -136,6 +144,8 @@ enum kc_op_status kc_ref_tag_check(void *context, const struct kc_op_tag_check *
     for (uint32_t i = 0; i < op->entries[row]; ++i) {
       if (!entry_good(&op->integrity, entry[i])) {
         refuse(&op->integrity, slot, i, entry[i], KC_TAG_CHECK);
+      } else if (!place_good(op, slot, i, entry[i].page)) {
+        refuse(&op->integrity, slot, i, entry[i], KC_TAG_PLACE);
       }
     }
     op->integrity.counter[KC_COUNT_ENTRIES] += op->entries[row];

@@ -97,6 +97,35 @@ static void damage(struct lab *lab, struct lab_cache *cache, const uint32_t *ent
   }
 }
 
+/* Two entries change places, tags and all. */
+static void swap_entries(struct lab *lab, struct lab_cache *cache, const uint32_t *entries)
+{
+  const uint32_t a = lab_below(lab, SLOTS), b = lab_below(lab, SLOTS);
+  if (entries[a] == 0 || entries[b] == 0) return;
+  struct kc_page_ref *one = cache->entry + (uint64_t)a * cache->table.stride +
+                            lab_below(lab, entries[a]);
+  struct kc_page_ref *other = cache->entry + (uint64_t)b * cache->table.stride +
+                              lab_below(lab, entries[b]);
+  const struct kc_page_ref kept = *one;
+  *one = *other;
+  *other = kept;
+}
+
+/* The place of every page in use; of some none, as if rows shared them. */
+static uint64_t *lab_places(struct lab *lab, const struct lab_cache *cache,
+                            const uint32_t *entries)
+{
+  const uint64_t bytes = cache->layer.pages * sizeof(uint64_t);
+  uint64_t *place = memset(lab_take(lab, bytes), 0, bytes);
+  for (uint32_t slot = 0; slot < SLOTS; ++slot) {
+    for (uint32_t i = 0; i < entries[slot]; ++i) {
+      const struct kc_page_ref ref = cache->entry[(uint64_t)slot * cache->table.stride + i];
+      if (lab_below(lab, 8) > 0) place[ref.page] = KC_PAGE_PLACE(slot, i);
+    }
+  }
+  return place;
+}
+
 static void run_check(uint64_t seed, bool damaged)
 {
   struct lab lab;
@@ -114,7 +143,9 @@ static void run_check(uint64_t seed, bool damaged)
     entries[slot] = slot == 1 ? 580 : lab_below(&lab, 140);
     lab_cache_grant(&lab, &cache, slot, 16 * entries[slot]);
   }
+  uint64_t *place = seed % 3 == 0 ? NULL : lab_places(&lab, &cache, entries);
   if (damaged) damage(&lab, &cache, entries);
+  if (damaged && seed % 4 == 0) swap_entries(&lab, &cache, entries);
   if (damaged) cache.integrity.ring_capacity = lab_below(&lab, 3) == 0 ? 1 : 64;
   struct twin twin = make_twin(&lab, &cache);
   const uint32_t rows = lab_between(&lab, 0, SLOTS);
@@ -125,7 +156,8 @@ static void run_check(uint64_t seed, bool damaged)
     count[row] = entries[slot[row]];
   }
   if (rows > 1 && lab_below(&lab, 3) == 0) slot[rows - 1] = KC_NO_SLOT;
-  struct kc_op_tag_check op = {rows, slot, count, cache.table, cache.integrity};
+  struct kc_op_tag_check op = {.rows = rows, .slot = slot, .entries = count, .table = cache.table,
+                               .integrity = cache.integrity, .place = place};
   struct kc_op_tag_check oracle = op;
   oracle.integrity = twin.integrity;
   LAB_RUN(&lab, tag_check, &op, &oracle);

@@ -148,7 +148,8 @@ static void paged_operations(void **state)
   REFUSES(kc_op_decode_valid, decode, op.plan.partial_count = 2);
   REFUSES(kc_op_decode_valid, decode, op.plan.row_first = NULL);
   REFUSES(kc_op_decode_valid, decode, op.out_stride = 4088);
-  struct kc_op_tag_check check = {2, ANY, ANY, table, tags};
+  struct kc_op_tag_check check = {.rows = 2, .slot = ANY, .entries = ANY, .table = table,
+                                  .integrity = tags};
   assert_true(kc_op_tag_check_valid(&check));
   REFUSES(kc_op_tag_check_valid, check, op.integrity.tag = NULL);
   REFUSES(kc_op_tag_check_valid, check, op.entries = NULL);

@@ -43,7 +43,8 @@ static void make(struct check_bed *c, uint64_t seed)
 
 static enum kc_op_status check(struct check_bed *c)
 {
-  const struct kc_op_tag_check op = {SLOTS, c->slot, c->entries, c->bed.table, c->bed.integrity};
+  const struct kc_op_tag_check op = {.rows = SLOTS, .slot = c->slot, .entries = c->entries,
+                                     .table = c->bed.table, .integrity = c->bed.integrity};
   return kc_ref_ops()->tag_check(NULL, &op);
 }
 
