@@ -1,4 +1,4 @@
-/* kvcap engine run: a scenario's requests, computed.
+/* kvcap engine run: a scenario's requests, or prompts (engine_prompt.c), computed.
  *
  *   scenario --prepare--> run --tap--------------> decisions of the simulator     (virtual clock)
  *                         run --tap, CPU engine--> decisions of the engine, tokens
@@ -15,6 +15,8 @@
 
 #include "engine/base/check.h"
 #include "sim/cli/cmd_engine.h"
+#include "sim/cli/engine_model.h"
+#include "sim/cli/engine_prompt.h"
 #include "sim/cli/engine_setup.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/run_output.h"
@@ -30,6 +32,9 @@ struct arguments {
   char decisions[KC_DIAG_PATH_BYTES], tokens[KC_DIAG_PATH_BYTES];
   bool decisions_given, tokens_given;
   bool json;
+  struct kc_engine_prompts text; /* how prompts are answered; filled from here and above */
+  char model[KC_DIAG_PATH_BYTES], prompt_file[KC_DIAG_PATH_BYTES];
+  bool model_given, prompt_file_given, text_given;
 };
 
 #define FIELD(name) offsetof(struct arguments, name)
@@ -55,21 +60,51 @@ static const struct kc_option options[] = {
     {.key = "tokens", .type = KC_OPTION_TEXT, .offset = FIELD(tokens),
      .size = sizeof(((struct arguments *)0)->tokens), .set_offset = FIELD(tokens_given),
      .values = "FILE", .help = "Write the tokens, one JSON line for each request."},
+    {.key = "model", .type = KC_OPTION_TEXT, .offset = FIELD(model),
+     .size = sizeof(((struct arguments *)0)->model), .set_offset = FIELD(model_given),
+     .values = "NAME",
+     .help = "Answer prompts with this model instead of running a scenario: a folder with "
+             "config.json and safetensors, or the name of one in scenarios/models."},
+    {.key = "prompt", .type = KC_OPTION_LIST, .offset = FIELD(text.prompt), .values = "TEXT",
+     .help = "What the model reads, as bytes; repeatable, all are answered in one batch."},
+    {.key = "prompt-file", .type = KC_OPTION_TEXT, .offset = FIELD(prompt_file),
+     .size = sizeof(((struct arguments *)0)->prompt_file),
+     .set_offset = FIELD(prompt_file_given), .values = "FILE",
+     .help = "One more prompt, from a file; - is standard input."},
+    {.key = "generate", .type = KC_OPTION_U32, .offset = FIELD(text.tokens),
+     .set_offset = FIELD(text_given), .min = 1, .max = 1 << 20, .fallback = "100",
+     .unit = "tokens", .help = "Tokens that each prompt is answered with."},
+    {.key = "temperature", .type = KC_OPTION_DOUBLE, .offset = FIELD(text.temperature),
+     .set_offset = FIELD(text_given), .min = 0, .max = 100, .fallback = "0",
+     .help = "Draw from the model's distribution, sharper below 1; 0 = the likeliest token."},
+    {.key = "seed", .type = KC_OPTION_U64, .offset = FIELD(text.seed),
+     .set_offset = FIELD(text_given), .min = 0, .max = 9e15, .fallback = "1",
+     .help = "Of the draws: the same seed gives the same answers, whatever is in the batch."},
+    {.key = "weights", .type = KC_OPTION_CHOICE, .offset = FIELD(text.weights),
+     .set_offset = FIELD(text_given), .values = "bf16|fp8|int4-g32|int4-g128",
+     .fallback = "bf16", .help = "Format of the model's attention, MLPs and experts."},
+    {.key = "kv", .type = KC_OPTION_CHOICE, .offset = FIELD(text.kv),
+     .set_offset = FIELD(text_given), .values = "bf16|fp8-e4m3", .fallback = "bf16",
+     .help = "Format of the model's K and V."},
     {.key = "json", .type = KC_OPTION_FLAG, .offset = FIELD(json),
      .help = "Print one JSON document instead of the summary."},
 };
 
 static const struct kc_cli_usage usage = {
     .name = "engine run",
-    .synopsis = "SCENARIO [options]",
+    .synopsis = "SCENARIO [options]  |  engine run --model NAME --prompt TEXT [options]",
     .about = "Runs the scenario's requests through the reference engine: its scheduler and page\n"
              "pool, with a synthetic model of under 100,000 parameters in place of its own.\n"
-             "Exit status 1 when it decides otherwise than the simulator.",
+             "Exit status 1 when it decides otherwise than the simulator. With --model it\n"
+             "continues prompts instead: bytes in, bytes out.",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
-    .positional_min = 1,
+    .positional_min = 0,
     .positional_max = 1,
     .epilogue = "Examples:\n"
+                "  kvcap engine run --model tiny-gqa --prompt 'In the beginning'\n"
+                "  kvcap engine run --model tiny-mla-moe --prompt 'And God said' \\\n"
+                "      --generate 300 --temperature 0.8 --seed 7 --kv fp8-e4m3\n"
                 "  kvcap engine run scenarios/examples/llama-3.1-8b-starved.yaml \\\n"
                 "      --set workload.limit=20\n"
                 "  kvcap engine run scenarios/examples/llama-3.1-8b-h100.yaml \\\n"
@@ -320,26 +355,59 @@ static int run_session(struct session *s, const char *path)
   return status;
 }
 
+/* A scenario or a model; options of one do not go with the other. */
+static enum kc_err check_usage(const struct arguments *a, size_t paths, struct kc_diag *diag)
+{
+  const bool prompts = a->text.prompt.count > 0 || a->prompt_file_given;
+  if (!a->model_given && paths == 0) {
+    return kc_fail(diag, KC_ERR_USAGE, "name a scenario, or a model with --model and a prompt: see "
+                   "kvcap engine run --help");
+  }
+  if (!a->model_given) {
+    if (!prompts && !a->text_given) return KC_OK;
+    return kc_fail(diag, KC_ERR_USAGE, "--prompt, --prompt-file, --generate, --temperature, "
+                   "--seed, --weights and --kv go with --model; a scenario has its own");
+  }
+  if (paths > 0 || a->trace_given || a->sets.count > 0 || a->decisions_given || a->tokens_given ||
+      a->clock != KC_ENGINE_VIRTUAL) {
+    return kc_fail(diag, KC_ERR_USAGE, "--model answers prompts: a scenario, --trace, --set, "
+                   "--clock, --decisions and --tokens do not go with it");
+  }
+  if (prompts) return KC_OK;
+  return kc_fail(diag, KC_ERR_USAGE, "--model needs a prompt: --prompt TEXT or --prompt-file FILE");
+}
+
+static int answer_prompts(const struct arguments *a)
+{
+  struct kc_engine_prompts prompts = a->text;
+  KC_ASSERT(a->model_given);
+  prompts.model = a->model;
+  prompts.file = a->prompt_file_given ? a->prompt_file : NULL;
+  prompts.threads = a->threads;
+  prompts.json = a->json;
+  return kc_engine_run_prompts(&prompts);
+}
+
 int kc_cmd_engine_run(int argc, char **argv)
 {
   struct arguments a = {0};
   struct kc_diag diag = {0};
   const char *path[1];
-  const int usage_status = kc_cli_arguments(&usage, &a, argc, argv, path, NULL);
+  size_t paths;
+  const int usage_status = kc_cli_arguments(&usage, &a, argc, argv, path, &paths);
   if (usage_status >= 0) return usage_status;
+  if (check_usage(&a, paths, &diag) != KC_OK) return kc_cli_fail(&diag);
   if (kc_engine_device_check((enum kc_engine_device)a.device, &diag) != KC_OK) {
     return kc_cli_fail(&diag);
   }
+  if (a.model_given) return answer_prompts(&a);
   struct session *s = calloc(1, sizeof *s);
   if (s == NULL) {
     kc_fail(&diag, KC_ERR_MEMORY, "no memory for the run");
     return kc_cli_fail(&diag);
   }
-  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
   s->arguments = &a;
-  s->threads = a.threads > 0 ? a.threads : processors > KC_TEAM_MAX ? KC_TEAM_MAX
-                                         : processors > 0           ? (uint32_t)processors
-                                                                    : 1;
+  s->threads = kc_engine_threads(a.threads);
   const int status = run_session(s, path[0]);
   free(s);
   return status;

@@ -10,29 +10,34 @@
 #include "engine/exec/team.h"
 #include "sim/scenario/scenario.h"
 
-/* Cuts the last part off; what is left is the folder, "." when there is none. */
-static void cut_name(char *path)
+/* The folder of checkpoint `name`. False when there is none. */
+static bool find_folder(const char *name, char out[KC_DIAG_PATH_BYTES])
 {
-  char *slash = strrchr(path, '/');
-  KC_ASSERT(path[0] != '\0');
-  if (slash == NULL) {
-    memcpy(path, ".", 2);
-  } else {
-    slash[slash == path] = '\0';
-  }
+  char models[KC_DIAG_PATH_BYTES], config[KC_DIAG_PATH_BYTES + 16];
+  size_t length = strlen(name);
+  KC_ASSERT(length < KC_DIAG_PATH_BYTES);
+  while (length > 1 && name[length - 1] == '/') length--;
+  snprintf(out, KC_DIAG_PATH_BYTES, "%.*s", (int)length, name);
+  snprintf(config, sizeof config, "%s/config.json", out);
+  if (kc_file_exists(config)) return true;
+  if (memchr(name, '/', length) != NULL) return false;
+  if (kc_data_folder("models", models, NULL) != KC_OK) return false;
+  const int written =
+      snprintf(out, KC_DIAG_PATH_BYTES, "%s/%.*s", models, (int)length, name);
+  snprintf(config, sizeof config, "%s/config.json", out);
+  return written > 0 && written < KC_DIAG_PATH_BYTES && kc_file_exists(config);
 }
 
 enum kc_err kc_engine_checkpoint_open(struct kc_checkpoint *checkpoint, const char *name,
                                       char title[KC_DIAG_PATH_BYTES], struct kc_diag *diag)
 {
   char path[KC_DIAG_PATH_BYTES];
-  size_t length = strlen(name);
   *checkpoint = (struct kc_checkpoint){0};
-  while (length > 1 && name[length - 1] == '/') length--;
-  const int written = snprintf(path, sizeof path, "%.*s/config.json", (int)length, name);
-  const bool here = (size_t)written < sizeof path && kc_file_exists(path);
-  if (!here) KC_TRY(kc_data_find("models", name, "/config.json", NULL, path, diag));
-  cut_name(path);
+  if (!find_folder(name, path)) {
+    return kc_fail(diag, KC_ERR_INPUT, "there is no checkpoint \"%.200s\": expected a folder with "
+                   "config.json and safetensors, or one in scenarios/models, such as tiny-gqa",
+                   name);
+  }
   const char *slash = strrchr(path, '/');
   snprintf(title, KC_DIAG_PATH_BYTES, "%s", slash == NULL || slash[1] == '\0' ? path : slash + 1);
   return kc_checkpoint_open(checkpoint, path, diag);
