@@ -43,12 +43,12 @@ void kc_checkpoint_close(struct kc_checkpoint *checkpoint)
   *checkpoint = (struct kc_checkpoint){0};
 }
 
-enum kc_err kc_checkpoint_build(const struct kc_checkpoint *checkpoint,
+enum kc_err kc_checkpoint_build(const struct kc_checkpoint *checkpoint, const struct kc_site *site,
                                 const struct kc_precision *precision, uint32_t positions,
                                 struct kc_weights *weights, struct kc_diag *diag)
 {
   struct kc_file_source files = {.files = checkpoint->files};
   const struct kc_weight_source source = kc_safetensors_source(&files);
   KC_ASSERT(checkpoint->files != NULL);
-  return kc_weights_build(weights, NULL, &checkpoint->recipe, precision, positions, &source, diag);
+  return kc_weights_build(weights, site, &checkpoint->recipe, precision, positions, &source, diag);
 }

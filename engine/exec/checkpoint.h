@@ -21,9 +21,10 @@ enum kc_err kc_checkpoint_open(struct kc_checkpoint *checkpoint, const char *fol
                                struct kc_diag *diag);
 void kc_checkpoint_close(struct kc_checkpoint *checkpoint);
 
-/* Weights in a precision; quantised here where the files are not. Errors of kc_weights_build. The
+/* Weights in a precision; quantised here where the files are not. `site`
+ * and errors as for kc_weights_build. The
  * checkpoint may be closed afterwards. */
-enum kc_err kc_checkpoint_build(const struct kc_checkpoint *checkpoint,
+enum kc_err kc_checkpoint_build(const struct kc_checkpoint *checkpoint, const struct kc_site *site,
                                 const struct kc_precision *precision, uint32_t positions,
                                 struct kc_weights *weights, struct kc_diag *diag);
 

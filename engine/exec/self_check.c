@@ -14,7 +14,7 @@
 #include "kernels/ops/op_plan.h"
 #include "kernels/ops/op_tolerance.h"
 
-enum { ROWS = 5, WIDTH = 64, N = 48, PAGE = 4, PAGES = 8, SLOTS = 2, ENTRIES = 4, DIM = 16 };
+enum { ROWS = 5, WIDTH = 64, N = 48, PAGE = 16, PAGES = 8, SLOTS = 2, ENTRIES = 4, DIM = 16 };
 
 #define ALIGNED _Alignas(64)
 
@@ -318,7 +318,7 @@ static bool check_experts(const struct kc_ops *ops, void *context, char *text)
 
 /* ---- paged attention ---- */
 
-/* One layer of one kv head over eight pages of four tokens, two slots of four entries. */
+/* One layer of one kv head over eight pages of sixteen tokens, two slots of four entries. */
 struct bed {
   ALIGNED uint8_t k[PAGES * PAGE * DIM * 2], v[PAGES * PAGE * DIM * 2];
   struct kc_page_ref entry[SLOTS * ENTRIES];
@@ -394,9 +394,9 @@ static bool check_decode(const struct kc_ops *ops, void *context, char *text)
   ALIGNED uint16_t one[2 * DIM], out[2 * DIM], moved[2 * DIM];
   make_bed(&a, 0);
   make_bed(&b, 5);
-  bool good = write_tokens(ops, context, &a, 13) && write_tokens(ops, context, &b, 13) &&
-              decode(ops, context, &a, 1, one) && decode(ops, context, &a, 13, out) &&
-              decode(ops, context, &b, 13, moved);
+  bool good = write_tokens(ops, context, &a, 53) && write_tokens(ops, context, &b, 53) &&
+              decode(ops, context, &a, 1, one) && decode(ops, context, &a, 53, out) &&
+              decode(ops, context, &b, 53, moved);
   good = good && memcmp(one, a.val, 2 * DIM) == 0 && memcmp(one + DIM, a.val, 2 * DIM) == 0;
   if (!good) return say(false, "attention to one token is not that token's value", text);
   if (memcmp(out, moved, sizeof out) != 0) return say(false, "depends on where pages lie", text);
@@ -411,12 +411,12 @@ static bool check_decode_mean(const struct kc_ops *ops, void *context, char *tex
   struct error e = {0};
   make_bed(&b, 2);
   for (int i = DIM; i < ENTRIES * PAGE * DIM; i++) b.key[i] = b.key[i % DIM]; /* all keys alike */
-  if (!write_tokens(ops, context, &b, 14) || !decode(ops, context, &b, 14, out)) {
+  if (!write_tokens(ops, context, &b, 58) || !decode(ops, context, &b, 58, out)) {
     return say(false, "refused", text);
   }
   for (int i = 0; i < DIM; i++) {
     double mean = 0;
-    for (int t = 0; t < 14; t++) mean += value(b.val[t * DIM + i]) / 14;
+    for (int t = 0; t < 58; t++) mean += value(b.val[t * DIM + i]) / 58;
     add_error(&e, value(out[i]), mean);
     add_error(&e, value(out[DIM + i]), mean);
   }
@@ -425,7 +425,7 @@ static bool check_decode_mean(const struct kc_ops *ops, void *context, char *tex
 
 static bool check_prefill(const struct kc_ops *ops, void *context, char *text)
 {
-  enum { CHUNK = 6, START = 5 };
+  enum { CHUNK = 6, START = 29 };
   struct bed b;
   ALIGNED uint16_t q[CHUNK * 2 * DIM], out[CHUNK * 2 * DIM], want[2 * DIM];
   struct error e = {0};
@@ -455,12 +455,12 @@ static bool check_tag_write(const struct kc_ops *ops, void *context, char *text)
   make_bed(&b, 0);
   b.entry[1].tag ^= 1;  /* stale */
   b.entry[2].page = 99; /* outside the pool */
-  if (!write_tokens(ops, context, &b, 16)) return say(false, "refused altogether", text);
+  if (!write_tokens(ops, context, &b, 64)) return say(false, "refused altogether", text);
   static const uint8_t untouched[PAGE * DIM * 2];
   const uint8_t *page = b.k + b.entry[1].page * b.layer.k_page_bytes;
   const bool good = memcmp(page, untouched, sizeof untouched) == 0 && b.verdict[0] == 1 &&
-                    b.counter[KC_COUNT_WRITES_REFUSED] >= 8 &&
-                    b.counter[KC_COUNT_WRITES] + b.counter[KC_COUNT_WRITES_REFUSED] == 16;
+                    b.counter[KC_COUNT_WRITES_REFUSED] >= 32 &&
+                    b.counter[KC_COUNT_WRITES] + b.counter[KC_COUNT_WRITES_REFUSED] == 64;
   return say(good, "stale and foreign pages are not written", text);
 }
 

@@ -15,7 +15,8 @@ enum { KC_SELF_CHECK_TEXT_BYTES = 128 };
 struct kc_self_check {
   const char *name; /* "gemm-bf16" */
   const char *what; /* what it must show, in a few words */
-  /* False, or a failure, with what was found in `text`. `ops` must work on host memory. */
+  /* False, or a failure, with what was found in `text`. `ops` must reach the stack and be
+   * done when they return (self_check_device.h). */
   bool (*run)(const struct kc_ops *ops, void *context, char text[KC_SELF_CHECK_TEXT_BYTES]);
 };
 

@@ -8,9 +8,9 @@
 #include <stdio.h>
 
 #include "engine/base/check.h"
-#include "engine/exec/self_check.h"
-#include "kernels/ref/ref.h"
+#include "engine/exec/self_check_device.h"
 #include "sim/cli/cmd_engine.h"
+#include "sim/cli/engine_device.h"
 #include "sim/cli/engine_setup.h"
 
 enum { CHECK_SCHEMA = 1, CHECKS_MAX = 64, PAGES = 1000, PAGE_TOKENS = 16 };
@@ -43,17 +43,18 @@ struct outcome {
 };
 
 /* The pool takes what the model's bill says, for both formats. */
-static bool check_memory(char *text)
+static bool check_memory(const struct kc_site *site, char *text)
 {
   static const enum kc_kv_format formats[] = {KC_KV_BF16, KC_KV_FP8_E4M3};
   struct kc_engine_model model;
   struct kc_diag diag = {0};
-  bool good = kc_engine_model_build(&model, 64, 1, &diag) == KC_OK;
+  bool good = kc_engine_model_build(&model, site, 64, 1, &diag) == KC_OK;
   uint64_t held[2] = {0}, billed[2] = {0};
   for (int i = 0; i < 2 && good; i++) {
     struct kc_cache cache;
     const struct kc_cache_config config = {.k_format = formats[i], .v_format = formats[i],
-                                           .pages = PAGES, .page_tokens = PAGE_TOKENS};
+                                           .pages = PAGES, .page_tokens = PAGE_TOKENS,
+                                           .site = *site};
     good = kc_cache_init(&cache, &model.weights.recipe, &config, &diag) == KC_OK;
     if (!good) break;
     held[i] = cache.bytes;
@@ -69,21 +70,22 @@ static bool check_memory(char *text)
   return good;
 }
 
-static size_t run_checks(struct outcome outcome[CHECKS_MAX])
+static size_t run_checks(const struct kc_site *site, struct outcome outcome[CHECKS_MAX])
 {
   size_t count;
   const struct kc_self_check *checks = kc_self_checks(&count);
   KC_ASSERT(count < CHECKS_MAX);
   for (size_t i = 0; i < count; i++) {
     outcome[i] = (struct outcome){.name = checks[i].name, .what = checks[i].what};
-    outcome[i].good = checks[i].run(kc_ref_ops(), NULL, outcome[i].text);
+    outcome[i].good = kc_self_check_at(site, &checks[i], outcome[i].text);
   }
   outcome[count] = (struct outcome){.name = "memory", .what = "the KV pool is as large as billed"};
-  outcome[count].good = check_memory(outcome[count].text);
+  outcome[count].good = check_memory(site, outcome[count].text);
   return count + 1;
 }
 
-static int print_json(const struct outcome *outcome, size_t count, size_t failed)
+static int print_json(const char *device, const struct outcome *outcome, size_t count,
+                      size_t failed)
 {
   json_t *list = json_array();
   for (size_t i = 0; i < count && list != NULL; i++) {
@@ -92,7 +94,7 @@ static int print_json(const struct outcome *outcome, size_t count, size_t failed
                             outcome[i].text);
     if (row == NULL || json_array_append_new(list, row) != 0) break;
   }
-  json_t *root = json_pack("{s:i, s:s, s:I, s:o}", "schema", CHECK_SCHEMA, "device", "cpu",
+  json_t *root = json_pack("{s:i, s:s, s:I, s:o}", "schema", CHECK_SCHEMA, "device", device,
                            "failed", (json_int_t)failed, "checks", list);
   if (root != NULL && json_array_size(list) != count) { /* memory ran out for a row */
     json_decref(root);
@@ -106,23 +108,25 @@ int kc_cmd_engine_check(int argc, char **argv)
   struct arguments a = {0};
   struct kc_diag diag = {0};
   struct outcome outcome[CHECKS_MAX];
+  struct kc_accelerator device;
   size_t failed = 0;
+  int status = 0;
   const int usage_status = kc_cli_arguments(&usage, &a, argc, argv, NULL, NULL);
   if (usage_status >= 0) return usage_status;
-  if (kc_engine_device_check((enum kc_engine_device)a.device, &diag) != KC_OK) {
+  if (kc_engine_device_open(&device, (enum kc_engine_device)a.device, &diag) != KC_OK) {
     return kc_cli_fail(&diag);
   }
-  const size_t count = run_checks(outcome);
+  const size_t count = run_checks(&device.site, outcome);
   for (size_t i = 0; i < count; i++) failed += !outcome[i].good;
   if (a.json) {
-    const int status = print_json(outcome, count, failed);
-    if (status != 0) return status;
+    status = print_json(kc_engine_device_name(&device), outcome, count, failed);
   } else {
     for (size_t i = 0; i < count; i++) {
       printf("%-6s %-12s %s: %s\n", outcome[i].good ? "ok" : "FAILED", outcome[i].name,
              outcome[i].what, outcome[i].text);
     }
-    printf("%zu checks, %zu failed\n", count, failed);
+    printf("%zu checks on %s, %zu failed\n", count, kc_engine_device_name(&device), failed);
   }
-  return failed == 0 ? 0 : 1;
+  kc_accelerator_close(&device);
+  return status != 0 ? status : failed > 0;
 }

@@ -207,7 +207,8 @@ static enum kc_err evaluate_weights(struct session *s, uint32_t which, bool show
   kc_precision_default(&precision);
   snprintf(text, sizeof text, "default=%s", weight_names[which]);
   KC_TRY(kc_precision_parse(&precision, text, diag));
-  KC_TRY(kc_checkpoint_build(&s->checkpoint, &precision, s->arguments->window, &weights, diag));
+  KC_TRY(kc_checkpoint_build(&s->checkpoint, NULL, &precision, s->arguments->window, &weights,
+                             diag));
   enum kc_err err = which == 0 ? evaluate(s, &weights, 0, true, &s->base, diag) : KC_OK;
   for (uint32_t kv = 0; kv < KVS && shown && err == KC_OK; kv++) {
     if ((kvs >> kv & 1) == 0) continue;

@@ -15,6 +15,7 @@
 
 #include "engine/base/check.h"
 #include "sim/cli/cmd_engine.h"
+#include "sim/cli/engine_device.h"
 #include "sim/cli/engine_model.h"
 #include "sim/cli/engine_prompt.h"
 #include "sim/cli/engine_setup.h"
@@ -117,6 +118,7 @@ struct session {
   const struct arguments *arguments;
   struct kc_scenario scenario;
   struct kc_diag_list problems;
+  struct kc_accelerator device;
   struct kc_engine_model model;
   struct kc_run run;
   struct kc_engine engine;
@@ -171,7 +173,7 @@ static enum kc_err compute(struct session *s, struct kc_diag *diag)
   s->run.replay.interrupted = kc_interrupt_wanted;
   const uint64_t longest = s->run.replay.instance.sched.max_model_len;
   const uint32_t positions = longest < 4194304 ? (uint32_t)longest : 4194304;
-  KC_TRY(kc_engine_model_build(&s->model, positions, s->scenario.seed, diag));
+  KC_TRY(kc_engine_model_build(&s->model, &s->device.site, positions, s->scenario.seed, diag));
   if (a->decisions_given) {
     s->engine.log.file = fopen(a->decisions, "w");
     if (s->engine.log.file == NULL) return fail_write(a->decisions, diag);
@@ -227,15 +229,30 @@ static bool decides_alike(const struct session *s)
   return !is_virtual(s) || strcmp(s->simulated, s->decided) == 0;
 }
 
+static void print_device(const struct session *s)
+{
+  const struct kc_graphs *graphs = &s->engine.exec.forward[0].graphs;
+  char n[2][32];
+  KC_ASSERT(s->engine.exec.forward != NULL);
+  if (kc_site_is_host(&s->device.site)) {
+    printf("device      cpu, %u threads\n", s->threads);
+    return;
+  }
+  printf("device      %s; %s graphs captured, %s launches of them\n",
+         kc_engine_device_name(&s->device), kc_run_grouped(graphs->captured, n[0]),
+         kc_run_grouped(graphs->launched, n[1]));
+}
+
 static void print_text(const struct session *s)
 {
   const struct kc_summary *sum = &s->run.result.summary;
   const struct kc_exec *exec = &s->engine.exec;
   char n[6][32];
   printf("%s\n\n", s->scenario.name);
-  printf("model       synthetic, %s parameters; %s of KV on the CPU, %u threads\n",
+  printf("model       synthetic, %s parameters; %s of KV\n",
          kc_run_grouped(kc_engine_model_parameters(&s->model), n[0]),
-         s->engine.cache.layer[0].k_format == KC_KV_BF16 ? "BF16 pages" : "FP8 pages", s->threads);
+         s->engine.cache.layer[0].k_format == KC_KV_BF16 ? "BF16 pages" : "FP8 pages");
+  print_device(s);
   printf("requests    %s offered, %s completed\n", kc_run_grouped(sum->requests_total, n[0]),
          kc_run_grouped(sum->requests_by_status[KC_STATUS_COMPLETED], n[1]));
   printf("tokens      %s produced in %s steps; %s passed through the model\n",
@@ -288,8 +305,9 @@ static int print_json(const struct session *s)
       kc_run_statistic_json(&sum->ttft, is_virtual(s) ? "predicted" : "measured"), "tpot_ms",
       kc_run_statistic_json(&sum->tpot, is_virtual(s) ? "predicted" : "measured"));
   json_t *root = json_pack(
-      "{s:i, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", ENGINE_SCHEMA,
-      "name", kc_cli_json_string(s->scenario.name), "device", "cpu", "clock",
+      "{s:i, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", ENGINE_SCHEMA,
+      "name", kc_cli_json_string(s->scenario.name), "device",
+      kc_cli_json_string(kc_engine_device_name(&s->device)), "clock",
       is_virtual(s) ? "virtual" : "wall", "model_parameters",
       count(kc_engine_model_parameters(&s->model)), "requests", count(sum->requests_total),
       "requests_completed", count(sum->requests_by_status[KC_STATUS_COMPLETED]), "steps",
@@ -384,6 +402,7 @@ static int answer_prompts(const struct arguments *a)
   prompts.model = a->model;
   prompts.file = a->prompt_file_given ? a->prompt_file : NULL;
   prompts.threads = a->threads;
+  prompts.device = a->device;
   prompts.json = a->json;
   return kc_engine_run_prompts(&prompts);
 }
@@ -397,9 +416,6 @@ int kc_cmd_engine_run(int argc, char **argv)
   const int usage_status = kc_cli_arguments(&usage, &a, argc, argv, path, &paths);
   if (usage_status >= 0) return usage_status;
   if (check_usage(&a, paths, &diag) != KC_OK) return kc_cli_fail(&diag);
-  if (kc_engine_device_check((enum kc_engine_device)a.device, &diag) != KC_OK) {
-    return kc_cli_fail(&diag);
-  }
   if (a.model_given) return answer_prompts(&a);
   struct session *s = calloc(1, sizeof *s);
   if (s == NULL) {
@@ -408,7 +424,13 @@ int kc_cmd_engine_run(int argc, char **argv)
   }
   s->arguments = &a;
   s->threads = kc_engine_threads(a.threads);
-  const int status = run_session(s, path[0]);
+  int status = 0;
+  if (kc_engine_device_open(&s->device, (enum kc_engine_device)a.device, &diag) != KC_OK) {
+    status = kc_cli_fail(&diag);
+  } else {
+    status = run_session(s, path[0]);
+  }
+  kc_accelerator_close(&s->device);
   free(s);
   return status;
 }

@@ -18,6 +18,7 @@
 #include "engine/instance/instance.h"
 #include "engine/sched/vllm_0_19.h"
 #include "sim/cli/cli.h"
+#include "sim/cli/engine_device.h"
 #include "sim/cli/engine_model.h"
 #include "sim/cli/interrupt.h"
 
@@ -38,7 +39,8 @@ struct session {
   uint32_t count, pages;
   struct kc_weights weights;
   struct kc_cache cache;
-  struct kc_team *team;
+  struct kc_accelerator device;
+  struct kc_team *team; /* NULL on a device */
   uint32_t threads;
   struct kc_arena arena;
   struct kc_exec exec;
@@ -100,7 +102,9 @@ static enum kc_err open_model(struct session *s, struct kc_diag *diag)
   KC_TRY(kc_precision_parse(&precision, weights[s->arguments->weights], diag));
   const uint64_t context = s->checkpoint.recipe.context_max;
   KC_ASSERT(context <= UINT32_MAX);
-  return kc_checkpoint_build(&s->checkpoint, &precision, (uint32_t)context, &s->weights, diag);
+  KC_TRY(kc_engine_device_open(&s->device, (enum kc_engine_device)s->arguments->device, diag));
+  return kc_checkpoint_build(&s->checkpoint, &s->device.site, &precision, (uint32_t)context,
+                             &s->weights, diag);
 }
 
 static void on_token(void *context, uint32_t request, uint32_t index, int32_t token)
@@ -132,7 +136,7 @@ static void on_end(void *context, const struct kc_outcome *outcome)
 static struct kc_exec_config exec_config(struct session *s, const struct kc_sched_config *sched)
 {
   return (struct kc_exec_config){
-      .weights = &s->weights, .cache = &s->cache, .slots = sched->max_running,
+      .site = s->device.site, .weights = &s->weights, .cache = &s->cache, .slots = sched->max_running,
       .row_entries = kc_exec_row_entries(sched->max_model_len, PAGE_TOKENS, s->pages),
       .pages = s->pages, .integrity = KC_INTEGRITY_BATCHED, .page_tokens = PAGE_TOKENS,
       .requests = s->request, .request_count = s->count,
@@ -147,7 +151,8 @@ static enum kc_err build_engine(struct session *s, struct kc_diag *diag)
 {
   const enum kc_kv_format format = s->arguments->kv == 0 ? KC_KV_BF16 : KC_KV_FP8_E4M3;
   const struct kc_cache_config cache = {.k_format = format, .v_format = format,
-                                        .pages = s->pages, .page_tokens = PAGE_TOKENS};
+                                        .pages = s->pages, .page_tokens = PAGE_TOKENS,
+                                        .site = s->device.site};
   struct kc_instance_config config = {.policy = &kc_policy_vllm_0_19, .pages = s->pages,
                                       .requests_max = s->count, .seed = s->arguments->seed,
                                       .integrity = KC_INTEGRITY_BATCHED};
@@ -158,8 +163,8 @@ static enum kc_err build_engine(struct session *s, struct kc_diag *diag)
   config.sched.max_model_len = s->checkpoint.recipe.context_max;
   config.sched.overlap = false; /* nobody waits for a scheduler here */
   KC_TRY(kc_cache_init(&s->cache, &s->weights.recipe, &cache, diag));
-  s->threads = kc_engine_threads(s->arguments->threads);
-  KC_TRY(kc_team_create(&s->team, s->threads, diag));
+  s->threads = kc_site_is_host(&s->device.site) ? kc_engine_threads(s->arguments->threads) : 1;
+  if (s->threads > 1) KC_TRY(kc_team_create(&s->team, s->threads, diag));
   const struct kc_exec_config exec = exec_config(s, &config.sched);
   KC_TRY(kc_arena_init(&s->arena, kc_exec_need(&exec) + kc_instance_need(&config), diag));
   KC_TRY(kc_exec_init(&s->exec, &exec, &s->arena, diag));
@@ -194,10 +199,12 @@ static enum kc_err run(struct session *s, struct kc_diag *diag)
 
 static void close_session(struct session *s)
 {
+  kc_exec_deinit(&s->exec);
   if (s->arena.base != NULL) kc_arena_deinit(&s->arena);
   if (s->team != NULL) kc_team_destroy(s->team);
-  if (s->cache.arena.base != NULL) kc_cache_deinit(&s->cache);
+  kc_cache_deinit(&s->cache);
   kc_weights_free(&s->weights);
+  kc_accelerator_close(&s->device);
   if (s->file.data != NULL) kc_file_close(&s->file);
   kc_checkpoint_close(&s->checkpoint);
 }
@@ -258,7 +265,8 @@ static int print_json(const struct session *s)
   json_t *host = json_pack("{s:f, s:i}", "seconds", s->host_seconds, "threads", (int)s->threads);
   return kc_cli_print_json(json_pack(
       "{s:i, s:o, s:s, s:s, s:s, s:f, s:I, s:I, s:o, s:o, s:o}", "schema", PROMPT_SCHEMA, "model",
-      kc_cli_json_string(s->model), "device", "cpu", "weights", weights[a->weights], "kv",
+      kc_cli_json_string(s->model), "device",
+      kc_cli_json_string(kc_engine_device_name(&s->device)), "weights", weights[a->weights], "kv",
       a->kv == 0 ? "bf16" : "fp8-e4m3", "temperature", a->temperature, "seed",
       (json_int_t)(a->seed & INT64_MAX), "steps", (json_int_t)s->exec.steps, "page_tags", tags,
       "requests", requests, "host", host));

@@ -15,6 +15,7 @@ struct kc_engine_prompts {
   uint64_t seed;
   int weights, kv;               /* enum kc_engine_weights; 0: BF16, 1: FP8 */
   uint32_t threads;
+  int device;                    /* enum kc_engine_device */
   bool json;
 };
 

@@ -19,8 +19,8 @@ static const char model_config[] =
 
 /* ---- the model ---- */
 
-enum kc_err kc_engine_model_build(struct kc_engine_model *model, uint32_t positions, uint64_t seed,
-                                  struct kc_diag *diag)
+enum kc_err kc_engine_model_build(struct kc_engine_model *model, const struct kc_site *site,
+                                  uint32_t positions, uint64_t seed, struct kc_diag *diag)
 {
   struct kc_recipe recipe;
   struct kc_precision precision;
@@ -32,7 +32,7 @@ enum kc_err kc_engine_model_build(struct kc_engine_model *model, uint32_t positi
   kc_precision_default(&precision);
   KC_TRY(kc_model_parse(&model->shapes, model_config, bytes, "the synthetic model", diag));
   KC_TRY(kc_recipe_parse(&recipe, &model->shapes, model_config, bytes, diag));
-  return kc_weights_build(&model->weights, NULL, &recipe, &precision, positions, &source, diag);
+  return kc_weights_build(&model->weights, site, &recipe, &precision, positions, &source, diag);
 }
 
 uint64_t kc_engine_model_parameters(const struct kc_engine_model *model)
@@ -136,7 +136,8 @@ static enum kc_err make_pool(struct kc_engine *engine, const struct kc_run *run,
   const struct kc_cache_config cache = {.k_format = format,
                                         .v_format = format,
                                         .pages = run->pages,
-                                        .page_tokens = run->replay.instance.sched.page_size};
+                                        .page_tokens = run->replay.instance.sched.page_size,
+                                        .site = model->weights.site};
   KC_ASSERT(run->pages > 0);
   return kc_cache_init(&engine->cache, &model->weights.recipe, &cache, diag);
 }
@@ -149,9 +150,11 @@ enum kc_err kc_engine_attach(struct kc_engine *engine, struct kc_run *run,
   const struct kc_sched_config *sched = &instance->sched;
   engine->predicted = run->replay.executor;
   KC_TRY(make_pool(engine, run, model, diag));
-  KC_TRY(kc_team_create(&engine->team, threads, diag));
+  if (kc_site_is_host(&model->weights.site)) KC_TRY(kc_team_create(&engine->team, threads, diag));
+  else threads = 1;
   const struct kc_exec_config exec = {
-      .weights = &model->weights, .cache = &engine->cache, .slots = sched->max_running,
+      .site = model->weights.site, .weights = &model->weights, .cache = &engine->cache,
+      .slots = sched->max_running,
       .row_entries = kc_exec_row_entries(sched->max_model_len, sched->page_size, run->pages),
       .pages = run->pages, .integrity = instance->integrity, .page_tokens = sched->page_size,
       .requests = run->requests, .request_count = run->request_count,

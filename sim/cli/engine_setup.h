@@ -46,16 +46,17 @@ struct kc_engine {
   struct kc_engine_log log;
 };
 
-/* The model's parameters: under 100,000. `positions`: tokens a sequence may have. */
-enum kc_err kc_engine_model_build(struct kc_engine_model *model, uint32_t positions, uint64_t seed,
-                                  struct kc_diag *diag);
+/* The model's parameters: under 100,000. `positions`: tokens a sequence may have. `site` NULL: the
+ * host; the engine computes where its model lies. */
+enum kc_err kc_engine_model_build(struct kc_engine_model *model, const struct kc_site *site,
+                                  uint32_t positions, uint64_t seed, struct kc_diag *diag);
 uint64_t kc_engine_model_parameters(const struct kc_engine_model *model);
 void kc_engine_model_free(struct kc_engine_model *model);
 
 /* A tap alone, before the predicted executor: what the simulator decides. */
 enum kc_err kc_engine_attach_tap(struct kc_engine *engine, struct kc_run *run,
                                  struct kc_diag *diag);
-/* Everything. `engine` is zeroed by the caller but for log.file. */
+/* Everything. `engine` is zeroed by the caller but for log.file. A device takes no threads. */
 enum kc_err kc_engine_attach(struct kc_engine *engine, struct kc_run *run,
                              const struct kc_engine_model *model, enum kc_engine_clock clock,
                              uint32_t threads, struct kc_diag *diag);

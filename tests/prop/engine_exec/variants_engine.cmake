@@ -19,13 +19,13 @@ set_tests_properties(prop.engine_decisions_few PROPERTIES LABELS prop TIMEOUT 12
 # A device, emulated: the module is opened, so nothing of it is linked.
 if(KC_EMU_FOUND)
   set(unit "${CMAKE_CURRENT_LIST_DIR}/../../unit/engine_exec")
-  add_executable(engine_device "${CMAKE_CURRENT_LIST_DIR}/engine_device.c"
+  add_executable(engine_emulated "${CMAKE_CURRENT_LIST_DIR}/engine_emulated.c"
     "${unit}/tiny_models.c" "${unit}/naive_model.c")
-  target_include_directories(engine_device PRIVATE "${unit}")
-  target_link_libraries(engine_device PRIVATE engine_exec cmocka)
-  set_target_properties(engine_device PROPERTIES
+  target_include_directories(engine_emulated PRIVATE "${unit}")
+  target_link_libraries(engine_emulated PRIVATE engine_exec cmocka)
+  set_target_properties(engine_emulated PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
-  add_dependencies(engine_device kvcap_emu)
-  add_test(NAME prop.engine_device COMMAND engine_device)
-  kc_test_properties(prop.engine_device prop "${CMAKE_CURRENT_LIST_DIR}/engine_device.c")
+  add_dependencies(engine_emulated kvcap_emu)
+  add_test(NAME prop.engine_emulated COMMAND engine_emulated)
+  kc_test_properties(prop.engine_emulated prop "${CMAKE_CURRENT_LIST_DIR}/engine_emulated.c")
 endif()
