@@ -136,7 +136,8 @@ static void on_end(void *context, const struct kc_outcome *outcome)
 static struct kc_exec_config exec_config(struct session *s, const struct kc_sched_config *sched)
 {
   return (struct kc_exec_config){
-      .site = s->device.site, .weights = &s->weights, .cache = &s->cache, .slots = sched->max_running,
+      .site = s->device.site, .weights = &s->weights, .cache = &s->cache,
+      .slots = sched->max_running,
       .row_entries = kc_exec_row_entries(sched->max_model_len, PAGE_TOKENS, s->pages),
       .pages = s->pages, .integrity = KC_INTEGRITY_BATCHED, .page_tokens = PAGE_TOKENS,
       .requests = s->request, .request_count = s->count,
@@ -264,7 +265,7 @@ static int print_json(const struct session *s)
                            (json_int_t)counter[KC_COUNT_WRITES]);
   json_t *host = json_pack("{s:f, s:i}", "seconds", s->host_seconds, "threads", (int)s->threads);
   return kc_cli_print_json(json_pack(
-      "{s:i, s:o, s:s, s:s, s:s, s:f, s:I, s:I, s:o, s:o, s:o}", "schema", PROMPT_SCHEMA, "model",
+      "{s:i, s:o, s:o, s:s, s:s, s:f, s:I, s:I, s:o, s:o, s:o}", "schema", PROMPT_SCHEMA, "model",
       kc_cli_json_string(s->model), "device",
       kc_cli_json_string(kc_engine_device_name(&s->device)), "weights", weights[a->weights], "kv",
       a->kv == 0 ? "bf16" : "fp8-e4m3", "temperature", a->temperature, "seed",
