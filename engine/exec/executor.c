@@ -516,6 +516,17 @@ static void run_tasks(struct kc_exec *exec)
   for (uint32_t task = 0; task < exec->task_count; task++) run_task(exec, 0, task);
 }
 
+/* What writes refused goes behind the events of the checks. (On a device there is one ring.) */
+static void add_events(struct kc_exec *exec, const struct kc_forward *f)
+{
+  uint64_t at = exec->host.counter[KC_COUNT_EVENTS];
+  const uint64_t count = f->counter[KC_COUNT_EVENTS];
+  KC_ASSERT(count == 0 || kc_site_is_host(&exec->site));
+  for (uint64_t i = 0; i < count && i < KC_FORWARD_RING && at < KC_FORWARD_RING; i++) {
+    exec->host.ring[at++] = f->ring[i];
+  }
+}
+
 static enum kc_err compute(struct kc_exec *exec, struct kc_diag *diag)
 {
   uint32_t placed = 0;
@@ -526,6 +537,7 @@ static enum kc_err compute(struct kc_exec *exec, struct kc_diag *diag)
   KC_ASSERT(placed == exec->work_count);
   for (uint32_t i = 0; i < exec->config.threads; i++) {
     struct kc_forward *f = &exec->forward[i];
+    add_events(exec, f);
     for (int c = 0; c < KC_TAG_COUNTERS; c++) exec->host.counter[c] += f->counter[c];
     memset(f->counter, 0, sizeof f->counter);
     if (exec->status[i] == KC_OP_OK) continue;
@@ -620,16 +632,21 @@ static enum kc_err check_step(struct kc_exec *exec, const struct kc_step *step,
                               struct kc_diag *diag)
 {
   const bool host = kc_site_is_host(&exec->site);
+  const struct kc_exec_probe *probe = exec->config.probe;
   KC_ASSERT(exec->waves <= 2 * exec->slots + 1);
   if (exec->config.integrity == KC_INTEGRITY_OFF) return KC_OK;
-  enum kc_op_status status = kc_exec_check_tags(exec, step->pool, step->index);
-  if (status == KC_OP_OK && !host && (finds_pages(exec) || exec->work_count == 0)) {
+  enum kc_op_status status = kc_exec_check_tags(exec, step);
+  const bool asks = finds_pages(exec) || exec->work_count == 0 || probe != NULL;
+  if (status == KC_OP_OK && !host && asks) {
     kc_exec_fetch_verdicts(exec);
     status = kc_site_wait(&exec->site);
     if (status == KC_OP_OK) drop_refused(exec);
   }
   if (status != KC_OP_OK) return kc_site_fail(&exec->site, status, "the tag check", diag);
   if (host) drop_refused(exec);
+  if (probe == NULL) return KC_OK;
+  probe->before_pass(probe->context, exec, step);
+  kc_exec_send_probed(exec);
   return KC_OK;
 }
 
@@ -658,6 +675,9 @@ static enum kc_err run(void *context, const struct kc_step *step, struct kc_step
   advance(exec);
   *result = (struct kc_step_result){0};
   report(exec, result);
+  if (exec->config.probe != NULL && exec->config.integrity != KC_INTEGRITY_OFF) {
+    exec->config.probe->after_step(exec->config.probe->context, exec, step);
+  }
   exec->steps++;
   const kc_ps spent = wall_ps() - begin + 1000 * (kc_ps)(collective_ns(exec) - waited);
   result->duration_ps = spent > 0 ? spent : 1;

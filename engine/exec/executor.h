@@ -32,6 +32,21 @@
 #include "engine/kv/table.h"
 #include "engine/sched/step.h"
 
+struct kc_exec;
+
+/* Somebody who looks at the host's tables around the tag check of each step and may damage them:
+ * faults on purpose (tag_fault.h). What a hook changes is sent to a device before anything reads
+ * it. */
+struct kc_exec_probe {
+  void *context;
+  /* Rows, tags and places are as the check is about to read them. */
+  void (*before_check)(void *context, struct kc_exec *exec, const struct kc_step *step);
+  /* The check has run, and what it refused is out of the work; the pass comes next. */
+  void (*before_pass)(void *context, struct kc_exec *exec, const struct kc_step *step);
+  /* Verdicts are in and violations are reported. */
+  void (*after_step)(void *context, struct kc_exec *exec, const struct kc_step *step);
+};
+
 struct kc_exec_config {
   struct kc_site site;            /* zeroed: the host */
   const struct kc_weights *weights; /* borrowed, like all pointers here */
@@ -54,6 +69,7 @@ struct kc_exec_config {
   bool eager;                       /* a device runs no graphs */
   struct kc_collective collective;  /* of a tensor-parallel rank */
   const struct kc_executor *clock;  /* NULL: the wall clock */
+  const struct kc_exec_probe *probe; /* NULL: nobody; not with integrity off */
   /* Called for each token, in batch order, after its step ran. NULL: nobody. */
   void (*on_token)(void *context, uint32_t request, uint32_t index, int32_t token);
   void *on_token_context;
@@ -78,6 +94,7 @@ struct kc_exec_slot {
 struct kc_exec_tables {
   struct kc_page_ref *entry;         /* [slots][row_entries] */
   uint32_t *tag;                     /* [pages] */
+  uint64_t *place;                   /* [pages]: kc_op_tag_check's */
   uint32_t *verdict;                 /* [slots] */
   uint64_t *counter;                 /* [KC_TAG_COUNTERS] */
   struct kc_tag_event *ring;         /* [KC_FORWARD_RING] */

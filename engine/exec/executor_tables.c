@@ -35,6 +35,7 @@ size_t kc_exec_lay_out_tables(const struct kc_exec *exec, struct kc_exec_tables 
   const struct kc_exec_array arrays[] = {
       {&t->entry, slots * exec->row_entries, sizeof *t->entry},
       {&t->tag, exec->config.pages, sizeof *t->tag},
+      {&t->place, exec->config.pages, sizeof *t->place},
       {&t->verdict, slots, sizeof *t->verdict},
       {&t->counter, KC_TAG_COUNTERS, sizeof *t->counter},
       {&t->ring, KC_FORWARD_RING, sizeof *t->ring},
@@ -85,21 +86,43 @@ void kc_exec_send(struct kc_exec *exec, void *to, const void *from, uint64_t byt
   if (status != KC_OP_OK) exec->status[0] = status;
 }
 
-/* The pool's tags, and to a device the run of pages in which any has changed. */
+/* The one entry that may name the page; 0 where rows share it, or where it is free: its tag then
+ * speaks for itself. */
+static uint64_t place_of(const struct kc_page_record *record)
+{
+  if (kc_page_state_of(record) != KC_PAGE_LIVE || kc_page_is_shared(record)) return 0;
+  KC_ASSERT(kc_page_owner_of(record) > 0);
+  return KC_PAGE_PLACE(kc_page_owner_of(record) - 1, kc_page_link_of(record));
+}
+
+/* The pool's tags and places, and to a device the run of pages in which any has changed. */
 static void copy_tags(struct kc_exec *exec, const struct kc_pool *pool)
 {
   uint32_t first = pool->page_count, end = 0;
   KC_ASSERT(pool->page_count == exec->config.pages);
   for (uint32_t page = 0; page < pool->page_count; page++) {
     const uint32_t tag = kc_tag_of(pool->record[page].generation);
-    if (tag == exec->host.tag[page]) continue;
+    const uint64_t place = place_of(&pool->record[page]);
+    if (tag == exec->host.tag[page] && place == exec->host.place[page]) continue;
     exec->host.tag[page] = tag;
+    exec->host.place[page] = place;
     if (page < first) first = page;
     end = page + 1;
   }
   if (first >= end) return;
   kc_exec_send(exec, exec->on.tag + first, exec->host.tag + first,
                (end - first) * sizeof *exec->host.tag);
+  kc_exec_send(exec, exec->on.place + first, exec->host.place + first,
+               (end - first) * sizeof *exec->host.place);
+}
+
+void kc_exec_send_probed(struct kc_exec *exec)
+{
+  const uint64_t entries = (uint64_t)exec->slots * exec->row_entries, pages = exec->config.pages;
+  KC_ASSERT(exec->config.probe != NULL);
+  kc_exec_send(exec, exec->on.entry, exec->host.entry, entries * sizeof *exec->host.entry);
+  kc_exec_send(exec, exec->on.tag, exec->host.tag, pages * sizeof *exec->host.tag);
+  kc_exec_send(exec, exec->on.place, exec->host.place, pages * sizeof *exec->host.place);
 }
 
 void kc_exec_fetch_verdicts(struct kc_exec *exec)
@@ -135,19 +158,23 @@ void kc_exec_fetch_events(struct kc_exec *exec, uint64_t step)
   for (uint64_t i = known; i < end; i++) exec->host.ring[i].step = step;
 }
 
-enum kc_op_status kc_exec_check_tags(struct kc_exec *exec, const struct kc_pool *pool,
-                                    uint64_t step)
+enum kc_op_status kc_exec_check_tags(struct kc_exec *exec, const struct kc_step *step)
 {
   const struct kc_exec_tables *host = &exec->host, *on = &exec->on;
+  const struct kc_exec_probe *probe = exec->config.probe;
   KC_ASSERT(exec->config.integrity != KC_INTEGRITY_OFF);
-  copy_tags(exec, pool);
+  copy_tags(exec, step->pool);
+  if (probe != NULL) {
+    probe->before_check(probe->context, exec, step);
+    kc_exec_send_probed(exec);
+  }
   for (uint32_t i = 0; i < exec->work_count; i++) {
     host->check_slot[i] = exec->work[i].piece.slot;
     host->check_entries[i] = exec->extent[exec->work[i].piece.slot];
   }
   kc_exec_send(exec, on->check_slot, host->check_slot, exec->work_count * sizeof(uint32_t));
   kc_exec_send(exec, on->check_entries, host->check_entries, exec->work_count * sizeof(uint32_t));
-  for (uint32_t i = 0; i < exec->config.threads; i++) exec->forward[i].tags.step = step;
+  for (uint32_t i = 0; i < exec->config.threads; i++) exec->forward[i].tags.step = step->index;
   const struct kc_op_tag_check check = {
       .rows = exec->work_count,
       .slot = on->check_slot,
@@ -155,6 +182,7 @@ enum kc_op_status kc_exec_check_tags(struct kc_exec *exec, const struct kc_pool 
       .table = {on->entry, exec->slots, exec->row_entries},
       .integrity = {.tag = on->tag, .verdict = on->verdict, .counter = on->counter,
                     .ring = on->ring, .ring_capacity = KC_FORWARD_RING,
-                    .pages = pool->page_count, .step = step}};
+                    .pages = step->pool->page_count, .step = step->index},
+      .place = on->place};
   return exec->site.ops->tag_check(exec->site.context, &check);
 }

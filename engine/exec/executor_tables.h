@@ -27,8 +27,9 @@ void kc_exec_send(struct kc_exec *exec, void *to, const void *from, uint64_t byt
 void kc_exec_fetch_verdicts(struct kc_exec *exec);
 /* New events; waits when there are any. */
 void kc_exec_fetch_events(struct kc_exec *exec, uint64_t step);
-/* Compares every entry that the step's slots hold with the pool's tags. */
-enum kc_op_status kc_exec_check_tags(struct kc_exec *exec, const struct kc_pool *pool,
-                                     uint64_t step);
+/* Compares every entry that the step's slots hold with the pool's tags and places. */
+enum kc_op_status kc_exec_check_tags(struct kc_exec *exec, const struct kc_step *step);
+/* Sends what a probe may have changed: rows, tags, places. */
+void kc_exec_send_probed(struct kc_exec *exec);
 
 #endif

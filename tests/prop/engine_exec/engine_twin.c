@@ -64,11 +64,19 @@ static void make_engine(struct twin_engine *e, struct kc_diag *diag)
       .requests = e->requests, .request_count = e->request_count,
       .output_tokens = e->output_tokens, .max_model_len = sched->max_model_len,
       .prompts = prompts_of(e), .end_token = -1, .team = host ? e->model->team : NULL,
-      .threads = host ? TWIN_THREADS : 1, .block_rows = e->block_rows, .clock = &e->predicted};
-  if (kc_arena_init(&e->arena, kc_exec_need(&exec) + kc_decision_need(sched->max_running), diag) !=
-          KC_OK ||
+      .threads = host ? TWIN_THREADS : 1, .block_rows = e->block_rows, .clock = &e->predicted,
+      .probe = e->fault_every > 0 ? &e->probe : NULL};
+  const struct kc_tag_faults_config faults = {
+      .kinds = e->fault_kinds, .every_steps = e->fault_every, .seed = instance->seed,
+      .slots = sched->max_running, .requests = e->request_count};
+  if (kc_arena_init(&e->arena, kc_exec_need(&exec) + kc_decision_need(sched->max_running) +
+                    kc_tag_faults_need(&faults), diag) != KC_OK ||
       kc_exec_init(&e->exec, &exec, &e->arena, diag) != KC_OK) {
     die("engine", diag);
+  }
+  if (e->fault_every > 0) {
+    if (kc_tag_faults_init(&e->faults, &faults, &e->arena) != KC_OK) abort();
+    e->probe = kc_tag_faults_probe(&e->faults);
   }
   e->tap.inner = kc_exec_executor(&e->exec);
   e->tap.row = exec_row;

@@ -5,6 +5,7 @@
 
 #include "engine/exec/executor.h"
 #include "engine/exec/decision.h"
+#include "engine/exec/tag_fault.h"
 #include "engine/instance/instance.h"
 
 enum { TWIN_THREADS = 2 };
@@ -35,10 +36,13 @@ struct twin_engine {
   uint64_t output_tokens;
   enum twin_text text;
   uint32_t block_rows; /* 0: the executor's own */
+  uint32_t fault_kinds, fault_every; /* every 0: no probe */
   /* the rest */
   struct kc_arena arena;
   struct kc_cache cache;
   struct kc_exec exec;
+  struct kc_tag_faults faults;
+  struct kc_exec_probe probe;
   struct kc_synthetic_prompts prompts;
   struct kc_content_prompts texts;
   struct kc_executor predicted;

@@ -1,5 +1,5 @@
 # The engine against the simulator: needs the random runs of sim_scenario beside engine_exec.
-foreach(name engine_decisions engine_trace)
+foreach(name engine_decisions engine_trace engine_faults)
   add_executable(${name} "${CMAKE_CURRENT_LIST_DIR}/${name}.c"
     "${CMAKE_CURRENT_LIST_DIR}/engine_twin.c"
     "${CMAKE_CURRENT_LIST_DIR}/../sim_scenario/random_run.c"
@@ -14,6 +14,13 @@ endforeach()
 # A few of them in the quick run as well.
 add_test(NAME prop.engine_decisions_few COMMAND engine_decisions --runs 20)
 set_tests_properties(prop.engine_decisions_few PROPERTIES LABELS prop TIMEOUT 120
+  ENVIRONMENT "${test_environment}")
+
+add_test(NAME prop.engine_faults_few COMMAND engine_faults --runs 20)
+set_tests_properties(prop.engine_faults_few PROPERTIES LABELS prop TIMEOUT 120
+  ENVIRONMENT "${test_environment}")
+add_test(NAME prop.engine_faults_long COMMAND engine_faults --runs 1000 --steps 1000000)
+set_tests_properties(prop.engine_faults_long PROPERTIES LABELS "prop;soak" TIMEOUT 7200
   ENVIRONMENT "${test_environment}")
 
 # A device, emulated: the module is opened, so nothing of it is linked.
