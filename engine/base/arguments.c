@@ -44,7 +44,7 @@ static enum kc_err fail_unknown_flag(const struct command_line *line, const char
   char typed[48];
   snprintf(typed, sizeof typed, "%.*s", (int)(length < 40 ? length : 40), name);
   const char *nearest = NULL;
-  unsigned least = length <= 3 ? 2 : length <= 6 ? 3 : 4;
+  unsigned least = kc_edit_reach(typed) + 1;
   for (size_t i = 0; i < line->count; i++) {
     const unsigned distance = kc_edit_distance(typed, line->options[i].key);
     if (distance >= least) continue;

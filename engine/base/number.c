@@ -446,3 +446,10 @@ unsigned kc_edit_distance(const char *a, const char *b)
   }
   return row[b_length];
 }
+
+unsigned kc_edit_reach(const char *typed)
+{
+  KC_ASSERT(typed != NULL);
+  const size_t length = strlen(typed);
+  return length <= 3 ? 1 : length <= 6 ? 2 : 3;
+}

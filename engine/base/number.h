@@ -45,4 +45,8 @@ size_t kc_format_bytes(uint64_t bytes, unsigned digits, char *out);
 /* Edit distance (Levenshtein, case-insensitive), capped at 64 characters a side. */
 unsigned kc_edit_distance(const char *a, const char *b);
 
+/* Farthest distance from what was typed at which a suggestion still helps: 1 to 3, by its length.
+ * Anything farther is another word. */
+unsigned kc_edit_reach(const char *typed);
+
 #endif

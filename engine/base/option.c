@@ -118,13 +118,6 @@ static const char *expected(const struct kc_option *option, char out[EXPECTED_BY
   return out;
 }
 
-/* Farthest edit distance at which a suggestion still helps. */
-static unsigned suggestion_reach(const char *text)
-{
-  const size_t length = strlen(text);
-  return length <= 3 ? 1 : length <= 6 ? 2 : 3;
-}
-
 /* ---- text to field ---- */
 
 /* Where a value came from, and whom to tell. */
@@ -373,7 +366,7 @@ static const char *last_part(const char *key)
 static bool nearest_key(const struct reader *reader, const char *key, char out[LABEL_BYTES])
 {
   KC_ASSERT(reader->count > 0);
-  unsigned least = suggestion_reach(last_part(key)) + 1;
+  unsigned least = kc_edit_reach(last_part(key)) + 1;
   for (size_t i = 0; i < reader->count; i++) {
     const char *other = reader->options[i].key;
     size_t shared = strlen(other);
@@ -392,7 +385,7 @@ static bool nearest_key(const struct reader *reader, const char *key, char out[L
     least = distance;
     snprintf(out, LABEL_BYTES, "%.*s", (int)shared, other);
   }
-  return least <= suggestion_reach(last_part(key));
+  return least <= kc_edit_reach(last_part(key));
 }
 
 /* Names known on the level of `key`, each once: "rule, fraction, pages". */

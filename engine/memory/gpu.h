@@ -38,6 +38,8 @@ struct kc_gpu_profile {
   double host_step_us;         /* added to every step */
   double host_sequence_us;     /* added for each sequence of a step */
   double prompt_step_us;       /* added to every step that computes prompt tokens */
+  double kernel_scale;         /* time of all kernels, as a multiple of what they were measured at
+                                  one by one; 0 = as measured */
   double spread_share;         /* layered kernels: of what unequal contexts cost a step as measured,
                                   the part that is paid; 0 = all of it */
   double eager_step_us;        /* least time of the kernels of a step that is no CUDA graph */

@@ -155,7 +155,7 @@ void kc_precision_default(struct kc_precision *precision);
  * embedding, lm_head, router and vision keep the checkpoint's format unless named, and vectors
  * always do. The MTP layer follows the class that each of its tensors would have elsewhere, unless
  * `mtp` is named. `none` (leave out) is for mtp and vision only. Errors KC_ERR_INPUT naming the
- * class or format that is not known, with the nearest name. */
+ * class or format that is not known, with a near name. */
 enum kc_err kc_precision_parse(struct kc_precision *precision, const char *text,
                                struct kc_diag *diag);
 

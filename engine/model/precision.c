@@ -13,7 +13,7 @@
 #include "engine/base/number.h"
 #include "engine/model/model.h"
 
-enum { WORD_BYTES = 32 };
+enum { WORD_BYTES = 32, SUGGESTION_BYTES = WORD_BYTES + 32 };
 
 static const char *const class_names[KC_TENSOR_CLASSES] = {
     [KC_CLASS_EMBEDDING] = "embedding",
@@ -73,11 +73,12 @@ enum kc_weight_format kc_tensor_format(const struct kc_tensor *tensor,
 
 /* ---- "class=format,..." ---- */
 
-/* The candidate of a comma-separated list of names that is closest to `word`: the first that holds
- * it ("experts" -> "routed_experts"), or else the least edit distance. */
-static void nearest_name(const char *word, const char *names, char out[WORD_BYTES])
+/* What to say of the candidate of a comma-separated list of names that is closest to `word`: the
+ * first that holds it ("experts" -> "routed_experts"), or else the least edit distance; nothing when
+ * none is near. */
+static void suggest_name(const char *word, const char *names, char out[SUGGESTION_BYTES])
 {
-  unsigned best = UINT32_MAX;
+  unsigned best = kc_edit_reach(word) + 1;
   out[0] = '\0';
   for (const char *name = names; *name != '\0';) {
     char candidate[WORD_BYTES];
@@ -88,12 +89,11 @@ static void nearest_name(const char *word, const char *names, char out[WORD_BYTE
     const unsigned distance = holds ? 0 : kc_edit_distance(word, candidate);
     if (distance < best) {
       best = distance;
-      snprintf(out, WORD_BYTES, "%s", candidate);
+      snprintf(out, SUGGESTION_BYTES, ", did you mean \"%s\"?", candidate);
     }
     name += length;
     name += strspn(name, ", ");
   }
-  KC_ASSERT(out[0] != '\0');
 }
 
 static bool default_sets(enum kc_tensor_class kind)
@@ -115,12 +115,10 @@ static enum kc_err set_class(struct pairs *pairs, const char *name, enum kc_weig
 {
   enum kc_tensor_class kind;
   if (!kc_tensor_class_parse(name, &kind)) {
-    char near[WORD_BYTES];
-    nearest_name(name, CLASSES, near);
-    return kc_fail(diag, KC_ERR_INPUT,
-                   "\"%s\" is no class of weights, did you mean \"%s\"? (known: "
-                   "%s)",
-                   name, near, CLASSES);
+    char near[SUGGESTION_BYTES];
+    suggest_name(name, CLASSES, near);
+    return kc_fail(diag, KC_ERR_INPUT, "\"%s\" is no class of weights%s (known: %s)", name, near,
+                   CLASSES);
   }
   if (kind == KC_CLASS_NORM) {
     return kc_fail(diag, KC_ERR_INPUT,
@@ -178,10 +176,9 @@ static enum kc_err read_pair(struct pairs *pairs, const char *text, size_t lengt
   value[value_length] = '\0';
   enum kc_weight_format format;
   if (!kc_weight_format_parse(value, &format)) {
-    char near[WORD_BYTES];
-    nearest_name(value, kc_weight_format_names(), near);
-    return kc_fail(diag, KC_ERR_INPUT,
-                   "\"%s\" is no weight format, did you mean \"%s\"? (known: %s)", value, near,
+    char near[SUGGESTION_BYTES];
+    suggest_name(value, kc_weight_format_names(), near);
+    return kc_fail(diag, KC_ERR_INPUT, "\"%s\" is no weight format%s (known: %s)", value, near,
                    kc_weight_format_names());
   }
   if (strcmp(name, "default") == 0) return set_default(pairs, format, diag);

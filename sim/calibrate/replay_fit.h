@@ -17,6 +17,7 @@
 enum kc_replay_term {
   KC_REPLAY_HOST,    /* host_step_us */
   KC_REPLAY_PROMPT,  /* prompt_step_us */
+  KC_REPLAY_SCALE,   /* kernel_scale */
   KC_REPLAY_SPREAD,  /* spread_share */
   KC_REPLAY_LINK,    /* link_efficiency */
   KC_REPLAY_LATENCY, /* link_latency_us */
@@ -27,7 +28,7 @@ enum kc_replay_term {
 };
 const char *kc_replay_term_name(enum kc_replay_term term); /* "host", "prompt", ... */
 bool kc_replay_term_parse(const char *name, size_t length, enum kc_replay_term *out);
-bool kc_replay_term_is_time(enum kc_replay_term term);     /* microseconds; else in (0, 1] */
+bool kc_replay_term_is_time(enum kc_replay_term term);     /* microseconds; else a factor */
 
 enum { KC_REPLAY_FREE_MAX = 5, KC_REPLAY_FIRST_MAX = 10000 };
 

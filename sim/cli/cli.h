@@ -62,7 +62,7 @@ struct kc_cli_parts {
 };
 
 /* Runs the part that argv[1] names, with that as its argv[0]. Without one: the overview on stderr,
- * 2; --help: on stdout, 0; an unknown one: the nearest name, 2. */
+ * 2; --help: on stdout, 0; an unknown one: a near name, 2. */
 int kc_cli_run_part(const struct kc_cli_parts *parts, int argc, char **argv);
 
 /* ---- arguments ---- */

@@ -18,15 +18,18 @@ static void print_overview(const struct kc_cli_parts *parts, FILE *out)
 
 static int fail_unknown(const struct kc_cli_parts *parts, const char *name)
 {
-  const char *nearest = parts->part[0].name;
+  const char *nearest = NULL;
+  unsigned least = kc_edit_reach(name) + 1;
   struct kc_diag diag;
-  for (size_t i = 1; i < parts->count; i++) {
-    if (kc_edit_distance(name, parts->part[i].name) < kc_edit_distance(name, nearest)) {
-      nearest = parts->part[i].name;
-    }
+  for (size_t i = 0; i < parts->count; i++) {
+    const unsigned distance = kc_edit_distance(name, parts->part[i].name);
+    if (distance >= least) continue;
+    least = distance;
+    nearest = parts->part[i].name;
   }
-  kc_fail(&diag, KC_ERR_USAGE, "\"%.32s\" is not something `kvcap %s` does; did you mean "
-          "\"%s\"? `kvcap %s --help` lists the parts", name, parts->name, nearest, parts->name);
+  kc_fail(&diag, KC_ERR_USAGE, "\"%.32s\" is not something `kvcap %s` does%s%s%s `kvcap %s --help` "
+          "lists the parts", name, parts->name, nearest == NULL ? ";" : "; did you mean \"",
+          nearest == NULL ? "" : nearest, nearest == NULL ? "" : "\"?", parts->name);
   return kc_cli_fail(&diag);
 }
 

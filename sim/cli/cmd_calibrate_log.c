@@ -32,9 +32,9 @@ static const struct kc_option options[] = {
    .max = KC_REPLAY_FIRST_MAX, .fallback = "30", .unit = "requests",
    .help = "answers that the fit may look at"},
   {.key = "fit", .type = KC_OPTION_TEXT, TEXT(fit), .fallback = "auto", .values = "TERM,...",
-   .help = "what is fitted, at most five of host, prompt, spread, link, link-latency (layered "
-           "kernels), weights, kv, flops (plain profiles); auto: host and prompt, and with tensor "
-           "parallelism link and link-latency"},
+   .help = "what is fitted, at most five of host, prompt, scale (of all kernels), spread, link, "
+           "link-latency (layered kernels), weights, kv, flops (plain profiles); auto: host, "
+           "prompt and scale, and with tensor parallelism link and link-latency"},
   {.key = "linear", .type = KC_OPTION_FLAG, FIELD(linear),
    .help = "percentiles between ranks, as numpy makes them; else nearest rank"},
   {.key = "seconds", .type = KC_OPTION_FLAG, FIELD(seconds),
@@ -68,15 +68,17 @@ static const struct kc_cli_usage usage = {
 static enum kc_err read_terms(struct kc_replay_fit *fit, const char *text, struct kc_diag *diag)
 {
   const bool parallel = fit->scenario->pool[0].memory.tensor > 1;
-  if (strcmp(text, "auto") == 0) text = parallel ? "host,prompt,link,link-latency" : "host,prompt";
+  if (strcmp(text, "auto") == 0) {
+    text = parallel ? "host,prompt,scale,link,link-latency" : "host,prompt,scale";
+  }
   while (*text != '\0') {
     const size_t length = strcspn(text, ",");
     enum kc_replay_term term = KC_REPLAY_HOST;
     bool known = kc_replay_term_parse(text, length, &term);
     for (uint32_t k = 0; k < fit->free_count; k++) known = known && fit->free[k] != term;
     if (!known || fit->free_count == KC_REPLAY_FREE_MAX) {
-      return kc_fail(diag, KC_ERR_USAGE, "--fit: \"%.*s\" is not one of host, prompt, spread, "
-                     "link, link-latency, weights, kv, flops, each at most once and at most %d",
+      return kc_fail(diag, KC_ERR_USAGE, "--fit: \"%.*s\" is not one of host, prompt, scale, "
+                     "spread, link, link-latency, weights, kv, flops, each at most once and at most %d",
                      (int)length, text, KC_REPLAY_FREE_MAX);
     }
     fit->free[fit->free_count++] = term;
@@ -125,6 +127,7 @@ static void put_profile(FILE *out, const struct kc_replay_fit *fit, const struct
   fprintf(out, "  - name: %s\n    calibrated: true\n", a->name);
   fprintf(out, "    host_step_us: %.1f\n    host_measured: true\n    prompt_step_us: %.1f\n",
           p->host_step_us, p->prompt_step_us);
+  if (p->kernel_scale > 0) fprintf(out, "    kernel_scale: %.4f\n", p->kernel_scale);
   if (p->spread_share > 0) fprintf(out, "    spread_share: %.4f\n", p->spread_share);
   if (p->link_efficiency > 0) {
     fprintf(out, "    link_efficiency: %.4f\n    link_latency_us: %.2f\n", p->link_efficiency,

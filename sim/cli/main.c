@@ -69,7 +69,7 @@ static int fail_unknown(const char *name)
     }
   }
   struct kc_diag diag;
-  if (least <= 3) {
+  if (least <= kc_edit_reach(name)) {
     kc_fail(&diag, KC_ERR_USAGE, "\"%.64s\" is not a command; did you mean \"%s\"? "
             "`kvcap help` lists them", name, nearest);
   } else {

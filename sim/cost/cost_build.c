@@ -366,6 +366,8 @@ static bool is_foreign(const struct kc_cost_config *config)
 static void set_host(struct kc_cost *cost, const struct kc_gpu_profile *profile)
 {
   KC_ASSERT(profile->host_step_us >= 0);
+  KC_ASSERT(profile->kernel_scale >= 0 && profile->kernel_scale <= 1000);
+  cost->scale_q16 = (uint32_t)(profile->kernel_scale * 65536.0 + 0.5);
   cost->host_step = to_units(profile->host_step_us * 1e-6);
   cost->host_sequence = to_units(profile->host_sequence_us * 1e-6);
   cost->host_prompt = to_units(profile->prompt_step_us * 1e-6);

@@ -10,8 +10,8 @@
  * A data folder is one that holds scenarios/ and traces/, or for names one that holds models/ and
  * gpus/ directly. The first file found wins. Folders are listed in the message in the order
  * searched, and a path too long to keep is not searched; the suggestion is the nearest name in
- * them, the alphabetically first among equals, because readdir has no order of its own. The
- * scenario itself is never taken for what it names.
+ * them, the alphabetically first among equals, because readdir has no order of its own; where none
+ * is near, all are listed. The scenario itself is never taken for what it names.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@
 #include "engine/base/number.h"
 #include "sim/scenario/scenario.h"
 
-enum { FOLDERS_MAX = 10, NEAREST_BYTES = 64 };
+enum { FOLDERS_MAX = 10, NAMES_MAX = 128, NAME_BYTES = 64 };
 
 /* Folders in the order to search. */
 struct search {
@@ -116,39 +116,68 @@ static bool search_file(const struct search *search, const char *name, const cha
   return false;
 }
 
-/* Better of two suggestions: nearer, or as near and alphabetically first. */
-static void consider(const char *name, const char *candidate, char nearest[NEAREST_BYTES],
-                     unsigned *least)
+/* The names with the suffix in the folders that hold nothing else (a scenario's own folder holds all
+ * sorts of files), each once. */
+struct names {
+  uint32_t count;
+  char name[NAMES_MAX][NAME_BYTES];
+};
+
+static int by_text(const void *a, const void *b)
 {
-  KC_ASSERT(*least <= 64);
-  const unsigned distance = kc_edit_distance(name, candidate);
-  if (distance > *least) return;
-  if (distance == *least && nearest[0] != '\0' && strcmp(candidate, nearest) >= 0) return;
-  *least = distance;
-  snprintf(nearest, NEAREST_BYTES, "%s", candidate);
+  return strcmp(a, b);
 }
 
-/* Nearest name with the suffix in the folders that hold nothing else (a scenario's own folder holds
- * all sorts of files); "" when they are empty. */
-static void nearest_name(const struct search *search, const char *name, const char *suffix,
-                         char nearest[NEAREST_BYTES])
+static void add_name(struct names *names, const char *file, const char *suffix)
+{
+  const size_t length = strlen(file), tail = strlen(suffix);
+  char name[NAME_BYTES];
+  if (length <= tail || length - tail >= sizeof name || names->count == NAMES_MAX) return;
+  if (strcmp(file + length - tail, suffix) != 0) return;
+  snprintf(name, sizeof name, "%.*s", (int)(length - tail), file);
+  for (uint32_t i = 0; i < names->count; i++) {
+    if (strcmp(names->name[i], name) == 0) return;
+  }
+  memcpy(names->name[names->count++], name, sizeof name);
+}
+
+static void list_names(const struct search *search, const char *suffix, struct names *names)
 {
   KC_ASSERT(suffix[0] == '.');
-  unsigned least = 64;
-  nearest[0] = '\0';
+  KC_ASSERT(search->mixed <= search->count);
+  names->count = 0;
   for (uint32_t i = search->mixed; i < search->count; i++) {
     DIR *folder = opendir(search->folder[i]);
     if (folder == NULL) continue;
     for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-      char candidate[NEAREST_BYTES];
-      const size_t length = strlen(entry->d_name);
-      const size_t tail = strlen(suffix);
-      if (length <= tail || length - tail >= sizeof candidate) continue;
-      if (strcmp(entry->d_name + length - tail, suffix) != 0) continue;
-      snprintf(candidate, sizeof candidate, "%.*s", (int)(length - tail), entry->d_name);
-      consider(name, candidate, nearest, &least);
+      add_name(names, entry->d_name, suffix);
     }
     closedir(folder);
+  }
+  qsort(names->name, names->count, sizeof names->name[0], by_text);
+}
+
+/* The nearest of the names when one is near enough to be meant, else all of them. */
+static void suggest(const struct names *names, const char *typed, char *out, size_t size)
+{
+  const char *nearest = NULL;
+  unsigned least = kc_edit_reach(typed) + 1;
+  size_t used = 0;
+  KC_ASSERT(size > 0);
+  out[0] = '\0';
+  for (uint32_t i = 0; i < names->count; i++) {
+    const unsigned distance = kc_edit_distance(typed, names->name[i]);
+    if (distance >= least) continue;
+    least = distance;
+    nearest = names->name[i];
+  }
+  if (nearest != NULL) {
+    snprintf(out, size, "; the nearest name is \"%s\"", nearest);
+    return;
+  }
+  for (uint32_t i = 0; i < names->count && used < size - 1; i++) {
+    used += (size_t)snprintf(out + used, size - used, "%s%s", i == 0 ? "; known are " : ", ",
+                             names->name[i]);
   }
 }
 
@@ -246,12 +275,15 @@ enum kc_err kc_data_find(const char *folder, const char *name, const char *suffi
   struct search search = {0};
   data_folders(&search, folder, beside);
   if (search_file(&search, name, suffix, beside, out)) return KC_OK;
-  char nearest[NEAREST_BYTES], folders[KC_DIAG_TEXT_BYTES];
-  nearest_name(&search, name, suffix, nearest);
+  char known[KC_DIAG_TEXT_BYTES / 2], folders[KC_DIAG_TEXT_BYTES];
+  struct names *names = malloc(sizeof *names);
+  if (names == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the names of %s", folder);
+  list_names(&search, suffix, names);
+  suggest(names, name, known, sizeof known);
+  free(names);
   list_folders(&search, folders, sizeof folders);
-  return kc_fail(diag, KC_ERR_INPUT, "\"%.64s\" is not known in %s%s%s%s; searched %s", name,
-                 folder, nearest[0] == '\0' ? "" : "; the nearest name is \"", nearest,
-                 nearest[0] == '\0' ? "" : "\"", folders);
+  return kc_fail(diag, KC_ERR_INPUT, "\"%.64s\" is not known in %s%s; searched %s", name, folder,
+                 known, folders);
 }
 
 enum kc_err kc_kernels_find(const struct kc_gpu *gpu, const char *kernels, const char *model,

@@ -54,17 +54,14 @@ static void draw_parameters(struct kc_gpu_profile *profile, struct kc_random *ra
   if (!profile->host_measured) profile->host_step_us += HOST_UNKNOWN_US * uniform(random);
 }
 
-/* One run of the changed scenario, its kernels slower by `factor`. */
 static enum kc_err run_once(struct kc_figure_set *values, const struct kc_scenario *scenario,
-                            struct kc_inputs *inputs, double factor,
+                            struct kc_inputs *inputs,
                             bool (*interrupted)(void *context), struct kc_diag *diag)
 {
   struct kc_run *run = calloc(1, sizeof *run);
   if (run == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the run");
   enum kc_err err = kc_run_prepare_from(run, scenario, inputs, diag);
   if (err == KC_OK) {
-    KC_ASSERT(factor > 0 && factor < 1000);
-    run->cost.scale_q16 = (uint32_t)(factor * 65536.0 + 0.5);
     run->replay.interrupted = interrupted;
     err = kc_run_execute(run, diag);
   }
@@ -118,8 +115,9 @@ static enum kc_err replicate(struct kc_figure_set *values, struct kc_scenario *c
   changed->workload.transform.seed = changed->seed;
   const double factor = 1.0 + spread_of(profile) * normal(&random);
   draw_parameters(profile, &random);
-  return run_once(values, changed, inputs, factor > FACTOR_MIN ? factor : FACTOR_MIN, interrupted,
-                  diag);
+  const double scale = profile->kernel_scale > 0 ? profile->kernel_scale : 1;
+  profile->kernel_scale = scale * (factor > FACTOR_MIN ? factor : FACTOR_MIN);
+  return run_once(values, changed, inputs, interrupted, diag);
 }
 
 enum kc_err kc_intervals_compute(struct kc_intervals *out, const struct kc_scenario *scenario,

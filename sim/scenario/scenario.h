@@ -116,7 +116,7 @@ enum kc_err kc_scenario_load(struct kc_scenario *scenario, const char *path,
 /* Finds `name` ("h200", "kimi-k2.6", or a path) of `folder` ("gpus", "models") with `suffix`
  * (".yaml", ".json"); `beside` is the scenario's path or NULL. A name with a slash or with the
  * suffix is a path: relative ones are tried beside the scenario, then in the current folder. Error
- * (KC_ERR_INPUT) names every place searched and the nearest name. */
+ * (KC_ERR_INPUT) names every place searched and the nearest name, or all when none is near. */
 enum kc_err kc_data_find(const char *folder, const char *name, const char *suffix,
                          const char *beside, char out[KC_DIAG_PATH_BYTES], struct kc_diag *diag);
 

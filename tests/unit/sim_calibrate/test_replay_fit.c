@@ -58,12 +58,14 @@ static void test_known_terms_come_back(void **state)
   assert_non_null(log.row);
   profile->host_step_us = 900;
   profile->prompt_step_us = 4000;
+  profile->kernel_scale = 0.95;
   assert_int_equal(KC_OK, kc_replay_predict(scenario, log.row, log.count, &diag));
-  struct kc_replay_fit fit = {.scenario = scenario, .log = &log, .first = 60, .free_count = 2,
-                              .free = {KC_REPLAY_HOST, KC_REPLAY_PROMPT}};
+  struct kc_replay_fit fit = {.scenario = scenario, .log = &log, .first = 60, .free_count = 3,
+                              .free = {KC_REPLAY_HOST, KC_REPLAY_PROMPT, KC_REPLAY_SCALE}};
   if (kc_replay_fit_run(&fit, &diag) != KC_OK) fail_msg("%s", diag.text);
   if (fabs(fit.best[0] - 900) > 30) fail_msg("host: %.1f us of 900", fit.best[0]);
   if (fabs(fit.best[1] - 4000) > 400) fail_msg("prompt: %.1f us of 4000", fit.best[1]);
+  if (fabs(fit.best[2] - 0.95) > 0.005) fail_msg("scale: %.4f of 0.95", fit.best[2]);
   assert_true(fit.low[0] <= fit.best[0] && fit.best[0] <= fit.high[0]);
   assert_true(fit.residual_median_percent < 0.5);
   /* Single requests may fall into a neighbouring step; the whole must not drift. */
