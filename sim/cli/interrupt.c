@@ -18,11 +18,21 @@ bool kc_interrupt_wanted(void *context)
   return stop_requested != 0;
 }
 
-void kc_interrupt_catch(void)
+static void handle(void (*handler)(int number))
 {
   struct sigaction action;
   memset(&action, 0, sizeof action);
-  action.sa_handler = on_signal;
+  action.sa_handler = handler;
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
+}
+
+void kc_interrupt_catch(void)
+{
+  handle(on_signal);
+}
+
+void kc_interrupt_release(void)
+{
+  handle(SIG_DFL);
 }

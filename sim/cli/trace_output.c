@@ -4,12 +4,10 @@
  *                                            `-> OUT               a device or a pipe: straight
  *
  * A link is followed, so what it points to is replaced and not the link. An interruption while
- * writing leaves no part behind: the flag below is the one piece of state, because a signal handler
- * can reach nothing else. */
+ * writing leaves no part behind. */
 #include "sim/cli/trace_output.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,20 +15,13 @@
 #include <unistd.h>
 
 #include "engine/base/check.h"
+#include "sim/cli/interrupt.h"
 
 enum { PATH_BYTES = 4096 };
 
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number)
-{
-  (void)number;
-  interrupted = 1;
-}
-
 static bool write_text(void *context, const char *text, size_t bytes)
 {
-  return !interrupted && fwrite(text, 1, bytes, context) == bytes;
+  return !kc_interrupt_wanted(NULL) && fwrite(text, 1, bytes, context) == bytes;
 }
 
 static enum kc_err fail_file(struct kc_diag *diag, const char *path, const char *what)
@@ -41,16 +32,11 @@ static enum kc_err fail_file(struct kc_diag *diag, const char *path, const char 
 static enum kc_err write_stream(const struct kc_trace *trace, enum kc_export_format format,
                                 FILE *file, const char *path, struct kc_diag *diag)
 {
-  struct sigaction action, before_int, before_term;
-  memset(&action, 0, sizeof action);
-  action.sa_handler = on_signal;
-  sigaction(SIGINT, &action, &before_int);
-  sigaction(SIGTERM, &action, &before_term);
+  kc_interrupt_catch();
   enum kc_err err = kc_trace_export(trace, format, write_text, file, diag);
   if (fclose(file) != 0 && err == KC_OK) err = fail_file(diag, path, "the file is incomplete");
-  sigaction(SIGINT, &before_int, NULL);
-  sigaction(SIGTERM, &before_term, NULL);
-  if (interrupted) err = kc_fail(diag, KC_ERR_INTERRUPTED, "interrupted; nothing was written");
+  kc_interrupt_release();
+  if (kc_interrupt_wanted(NULL)) err = kc_fail(diag, KC_ERR_INTERRUPTED, "interrupted; nothing was written");
   return err;
 }
 

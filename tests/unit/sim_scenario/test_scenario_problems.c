@@ -230,7 +230,9 @@ static const struct complaint complaints[] = {
    "pools.main.parallel.pipeline?\n"},
   {"model: llama-3.1-8b", "model: gpt\nsede: 2",
    "3:7: sede is not a known key; did you mean seed?\n"
-   "2:8: model: \"gpt\" is not known in models; the nearest name is \"glm-5\"; searched DIR, "
+   "2:8: model: \"gpt\" is not known in models; known are deepseek-v3, glm-5, glm-5.2, "
+   "glm-5.2-bf16, gpt-oss-120b, kimi-k2, kimi-k2.5, kimi-k2.6, llama-3.1-70b, llama-3.1-8b, "
+   "llama-4-scout, mixtral-8x7b, qwen3-30b-a3b, qwen3-32b, qwen3-8b; searched DIR, "
    "DIR/models, SHARE/scenarios/models, SOURCE/scenarios/models\n"},
 };
 
