@@ -111,6 +111,15 @@ enum kc_err kc_instance_init(struct kc_instance *instance, const struct kc_insta
 
 /* ---- outcomes ---- */
 
+/* batch->short_ps, with the beginning of the step under way up to `now_ps`. */
+static kc_ps short_until(const struct kc_instance *instance, kc_ps now_ps)
+{
+  const struct kc_batch *batch = &instance->batch;
+  if (!instance->in_step || !batch->short_of_pages) return batch->short_ps;
+  KC_ASSERT(now_ps >= instance->clock_ps && now_ps <= instance->report.end_ps);
+  return batch->short_ps + (now_ps - instance->clock_ps);
+}
+
 static void report_outcome(struct kc_instance *instance, const struct kc_outcome *outcome,
                            bool was_offered)
 {
@@ -125,6 +134,8 @@ static void report_outcome(struct kc_instance *instance, const struct kc_outcome
 static void report_waiting(struct kc_instance *instance, const struct kc_waiting *w, kc_ps now_ps,
                            enum kc_status status, enum kc_reason reason)
 {
+  const struct kc_spent spent =
+      kc_batch_spent_waiting(&instance->batch, w, short_until(instance, now_ps));
   const struct kc_outcome outcome = {
       .request = w->request,
       .status = status,
@@ -137,7 +148,10 @@ static void report_waiting(struct kc_instance *instance, const struct kc_waiting
       .arrival_ps = instance->batch.requests[w->request].arrival_ps,
       .first_token_ps = w->first_token_ps,
       .end_ps = now_ps,
-      .resident_ps = w->resident_ps};
+      .resident_ps = spent.resident_ps,
+      .kv_wait_ps = spent.kv_wait_ps,
+      .host_ps = spent.host_ps,
+      .first = w->first};
   report_outcome(instance, &outcome, true);
 }
 
@@ -145,6 +159,7 @@ static struct kc_outcome outcome_of_slot(const struct kc_instance *instance, uin
 {
   const struct kc_batch *batch = &instance->batch;
   const struct kc_slot *s = &batch->slot[slot];
+  const struct kc_spent spent = kc_batch_spent(batch, slot, instance->clock_ps);
   KC_ASSERT(!s->ghost);
   return (struct kc_outcome){
       .request = s->request,
@@ -156,7 +171,10 @@ static struct kc_outcome outcome_of_slot(const struct kc_instance *instance, uin
       .arrival_ps = batch->requests[s->request].arrival_ps,
       .first_token_ps = s->first_token_ps,
       .end_ps = instance->clock_ps,
-      .resident_ps = s->resident_ps + (instance->clock_ps - s->joined_ps)};
+      .resident_ps = spent.resident_ps,
+      .kv_wait_ps = spent.kv_wait_ps,
+      .host_ps = spent.host_ps,
+      .first = s->first};
 }
 
 /* Nothing that it leaves behind may be found by others. `withheld`: tokens of the last step that
@@ -247,6 +265,7 @@ void kc_instance_arrive(struct kc_instance *instance)
   }
   const enum kc_reason reason = refuse_on_arrival(instance, r);
   kc_batch_arrive(batch, reason);
+  batch->short_before_ps[request] = short_until(instance, r->arrival_ps);
   if (reason != KC_REASON_NONE) {
     const struct kc_outcome outcome = {.request = request,
                                        .status = KC_STATUS_REJECTED,
@@ -454,6 +473,7 @@ static void first_token(struct kc_instance *instance, uint32_t slot)
   KC_ASSERT(s->state == KC_SLOT_DECODE);
   if (s->first_token_ps == KC_PS_NEVER) {
     s->first_token_ps = instance->clock_ps;
+    s->first = kc_batch_spent(&instance->batch, slot, instance->clock_ps);
     return;
   }
   KC_ASSERT(s->last_token_ps <= instance->clock_ps);
@@ -603,6 +623,8 @@ void kc_instance_end_step(struct kc_instance *instance)
   KC_ASSERT(instance->report.end_ps > instance->clock_ps);
   instance->in_step = false;
   instance->clock_ps = instance->report.end_ps;
+  instance->batch.host_ps += instance->result.host_ps;
+  if (instance->batch.short_of_pages) instance->batch.short_ps += instance->result.duration_ps;
   instance->observer.on_step(instance->observer.context, &instance->report);
   complete(instance);
 }

@@ -63,6 +63,8 @@ struct kc_outcome {
   kc_ps first_token_ps;     /* KC_PS_NEVER if none */
   kc_ps end_ps;             /* when the last token came out, or when it was given up */
   kc_ps resident_ps;        /* time spent holding a slot */
+  kc_ps kv_wait_ps, host_ps; /* see struct kc_spent */
+  struct kc_spent first;    /* the three until the first token; 0 if none */
 };
 
 /* What happened in one step, for metrics. */

@@ -122,8 +122,8 @@ static const struct kc_option profile_options[] = {
   {.key = "prompt_step_us", .type = KC_OPTION_DOUBLE, P(prompt_step_us), .min = 0, .max = 1e7,
    .unit = "us", .help = "added to every step that computes prompt tokens"},
   {.key = "kernel_scale", .type = KC_OPTION_DOUBLE, P(kernel_scale), .min = 0, .max = 1000,
-   .help = "time of all kernels in a server's step, as a multiple of what they take one by one; 0 = "
-   "as measured"},
+   .help = "time of all kernels in a server's step, as a multiple of what they take one by one; 0 "
+   "= as measured"},
   {.key = "spread_share", .type = KC_OPTION_DOUBLE, P(spread_share), .min = 0, .max = 1,
    .help = "layered kernels: part of the measured cost of unequal contexts that a step pays; 0 = "
    "all of it"},

@@ -74,8 +74,8 @@ enum kc_weight_format kc_tensor_format(const struct kc_tensor *tensor,
 /* ---- "class=format,..." ---- */
 
 /* What to say of the candidate of a comma-separated list of names that is closest to `word`: the
- * first that holds it ("experts" -> "routed_experts"), or else the least edit distance; nothing when
- * none is near. */
+ * first that holds it ("experts" -> "routed_experts"), or else the least edit distance; nothing
+ * when none is near. */
 static void suggest_name(const char *word, const char *names, char out[SUGGESTION_BYTES])
 {
   unsigned best = kc_edit_reach(word) + 1;

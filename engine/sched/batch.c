@@ -44,6 +44,7 @@ size_t kc_batch_need(const struct kc_sched_config *config, const struct kc_polic
       kc_arena_need(slots, sizeof(struct kc_chunk)),
       kc_arena_need(slots, sizeof(struct kc_ghost)),
       kc_arena_need(KC_REFUSALS_MAX + 1, sizeof(struct kc_refusal)),
+      kc_arena_need(requests_max, sizeof(kc_ps)),
       heaps * kc_heap_need(config->max_running),
   };
   size_t total = 0;
@@ -53,7 +54,7 @@ size_t kc_batch_need(const struct kc_sched_config *config, const struct kc_polic
   return total;
 }
 
-static bool take_arrays(struct kc_batch *batch, struct kc_arena *arena)
+static bool take_arrays(struct kc_batch *batch, uint32_t requests_max, struct kc_arena *arena)
 {
   const size_t slots = batch->config.max_running;
   batch->slot = kc_arena_take(arena, slots, sizeof *batch->slot);
@@ -68,11 +69,12 @@ static bool take_arrays(struct kc_batch *batch, struct kc_arena *arena)
   batch->grant = kc_arena_take(arena, 2 * slots, sizeof *batch->grant);
   batch->chunk = kc_arena_take(arena, slots, sizeof *batch->chunk);
   batch->refusal = kc_arena_take(arena, KC_REFUSALS_MAX + 1, sizeof *batch->refusal);
+  batch->short_before_ps = kc_arena_take(arena, requests_max, sizeof *batch->short_before_ps);
   return batch->slot != NULL && batch->free_slot != NULL && batch->settle != NULL &&
          batch->fresh != NULL && batch->pause != NULL && batch->ghost != NULL &&
          batch->ring != NULL &&
          batch->join != NULL && batch->leave != NULL && batch->grant != NULL &&
-         batch->chunk != NULL && batch->refusal != NULL;
+         batch->chunk != NULL && batch->refusal != NULL && batch->short_before_ps != NULL;
 }
 
 static enum kc_err take_heaps(struct kc_batch *batch, struct kc_arena *arena)
@@ -106,7 +108,7 @@ enum kc_err kc_batch_init(struct kc_batch *batch, const struct kc_sched_config *
                              .prefill = kc_list_empty()};
   KC_TRY(kc_queue_init(&batch->queue, queue_kind(config, policy), config->max_running,
                        requests_max, requests, arena));
-  if (!take_arrays(batch, arena)) return KC_ERR_MEMORY;
+  if (!take_arrays(batch, requests_max, arena)) return KC_ERR_MEMORY;
   KC_TRY(take_heaps(batch, arena));
   for (uint32_t i = 0; i < config->page_size; i++) batch->ring[i] = kc_list_empty();
   for (uint32_t i = 0; i < config->max_running; i++) {
@@ -248,7 +250,9 @@ static uint32_t open_slot(struct kc_batch *batch, const struct kc_waiting *head)
       .cached_tokens = head->cached_tokens,
       .recached_tokens = head->recached_tokens,
       .joined_ps = batch->now_ps,
-      .resident_ps = head->resident_ps,
+      .host_before_ps = batch->host_ps,
+      .spent = kc_batch_spent_waiting(batch, head, batch->short_ps),
+      .first = head->first,
       .first_token_ps = head->first_token_ps,
       .last_token_ps = head->last_token_ps,
       .order = batch->next_order++,

@@ -64,7 +64,9 @@ struct kc_slot {
   uint32_t cached_tokens, recached_tokens;
   /* times */
   kc_ps joined_ps;            /* start of this residence */
-  kc_ps resident_ps;          /* sum of earlier residences */
+  kc_ps host_before_ps;       /* batch->host_ps at that time */
+  struct kc_spent spent;      /* until then */
+  struct kc_spent first;      /* until its first token */
   kc_ps first_token_ps;       /* KC_PS_NEVER before */
   kc_ps last_token_ps;        /* of an earlier residence, for the gap across a preemption; fresh:
                                  of this one */
@@ -162,6 +164,15 @@ struct kc_batch {
                                         each has reached, shared ones once for each; the growth of
                                         the step being formed is in it once it is granted */
   uint64_t preemptions;
+
+  /* Who waits counts nothing itself: what it waited for is the difference of these sums between
+   * the end and the beginning of its wait. */
+  bool short_of_pages;               /* somebody was turned away for want of pages when the step was
+                                        formed; the policy's word, which sglang keeps while it does
+                                        not look at who waits */
+  kc_ps short_ps;                    /* time of the steps that ran with short_of_pages */
+  kc_ps *short_before_ps;            /* [requests_max] short_ps when that request began to wait */
+  kc_ps host_ps;                     /* host's part of all steps that ran */
 
   struct kc_fault_watch watch;       /* all NULL unless faults are injected */
 };
@@ -265,6 +276,11 @@ void kc_batch_advance(struct kc_batch *batch, kc_ps end_ps);
 /* A prefill chunk of the step that ran is done; true when it was the last one: the slot decodes
  * from the next tick on. */
 bool kc_batch_chunk_done(struct kc_batch *batch, const struct kc_chunk *chunk);
+/* Where the time of the request in `slot` has gone until `now_ps`. */
+struct kc_spent kc_batch_spent(const struct kc_batch *batch, uint32_t slot, kc_ps now_ps);
+/* The same for one that waits, when short_ps is `short_ps`. */
+struct kc_spent kc_batch_spent_waiting(const struct kc_batch *batch,
+                                       const struct kc_waiting *waiting, kc_ps short_ps);
 /* Tokens produced by the request in `slot`, the step that ran included. */
 uint32_t kc_batch_outputs(const struct kc_batch *batch, uint32_t slot);
 /* The last chunk of the slot's prompt is done: with RADIX, its pages are published when the list is

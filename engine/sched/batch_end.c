@@ -98,12 +98,34 @@ static void take_back_notes(struct kc_batch *batch, uint32_t slot)
   step->chunk_count = kept;
 }
 
-/* The request of a slot as one that waits. */
-static struct kc_waiting back_to_waiting(const struct kc_batch *batch, uint32_t slot)
+struct kc_spent kc_batch_spent(const struct kc_batch *batch, uint32_t slot, kc_ps now_ps)
+{
+  const struct kc_slot *s = &batch->slot[slot];
+  KC_ASSERT(s->state != KC_SLOT_FREE);
+  KC_ASSERT(now_ps >= s->joined_ps && batch->host_ps >= s->host_before_ps);
+  struct kc_spent spent = s->spent;
+  spent.resident_ps += now_ps - s->joined_ps;
+  spent.host_ps += batch->host_ps - s->host_before_ps;
+  return spent;
+}
+
+struct kc_spent kc_batch_spent_waiting(const struct kc_batch *batch,
+                                       const struct kc_waiting *waiting, kc_ps short_ps)
+{
+  struct kc_spent spent = waiting->spent;
+  KC_ASSERT(waiting->request < batch->queue.arrived);
+  KC_ASSERT(short_ps >= batch->short_before_ps[waiting->request]);
+  spent.kv_wait_ps += short_ps - batch->short_before_ps[waiting->request];
+  return spent;
+}
+
+/* The request of a slot as one that waits from now on. */
+static struct kc_waiting back_to_waiting(struct kc_batch *batch, uint32_t slot)
 {
   const struct kc_slot *s = &batch->slot[slot];
   const bool decodes = s->state == KC_SLOT_DECODE;
   KC_ASSERT(!s->ghost);
+  batch->short_before_ps[s->request] = batch->short_ps;
   return (struct kc_waiting){
       .request = s->request,
       .outputs = kc_batch_outputs(batch, slot),
@@ -112,7 +134,8 @@ static struct kc_waiting back_to_waiting(const struct kc_batch *batch, uint32_t 
       .recached_tokens = s->recached_tokens,
       .started = true,
       .contaminated = s->contaminated,
-      .resident_ps = s->resident_ps + (batch->now_ps - s->joined_ps),
+      .spent = kc_batch_spent(batch, slot, batch->now_ps),
+      .first = s->first,
       .first_token_ps = s->first_token_ps,
       .last_token_ps = decodes && s->fresh_at == 0 ? batch->decoded_ps : s->last_token_ps};
 }

@@ -281,13 +281,23 @@ static bool lacks_tokens(const struct kc_batch *batch, const struct adder *adder
 static bool turn_away(struct kc_batch *batch, const struct candidate *c)
 {
   const bool grown = c->place.waiting.outputs > 0;
+  batch->short_of_pages = true;
   if (batch->running.count > 0) {
     batch->sglang.batch_is_full = true;
     return false;
   }
   if (!batch->all_seen) return false; /* the step is about to be formed again */
+  batch->short_of_pages = false;
   return kc_batch_refuse(batch, &c->place,
                          grown ? KC_REASON_OUTGREW_POOL : KC_REASON_NEVER_FITS);
+}
+
+/* Once memory is used up the batch is full, whether or not another waits. */
+static void fill_up(struct kc_batch *batch, const struct adder *adder)
+{
+  if (!is_exhausted(adder)) return;
+  batch->sglang.batch_is_full = true;
+  batch->short_of_pages = true;
 }
 
 /* Admits the candidate, whole or its beginning. False when it must stop here. */
@@ -305,7 +315,7 @@ static bool admit(struct kc_batch *batch, struct adder *adder, const struct cand
   const uint32_t slot = kc_batch_start(batch, &c->place, &c->match, (uint32_t)tokens);
   adder->pages += kc_batch_lacks(batch, slot, (uint32_t)tokens);
   if (!whole) adder->goes_on = true;
-  if (is_exhausted(adder)) batch->sglang.batch_is_full = true; /* whether or not another waits */
+  fill_up(batch, adder);
   return true;
 }
 
@@ -316,6 +326,7 @@ static bool may_admit(struct kc_batch *batch, const struct adder *adder)
   const bool no_slot = batch->running.count >= batch->config.max_running;
   const bool no_memory = is_exhausted(adder);
   if ((no_slot || no_memory) && batch->running.count > 0) batch->sglang.batch_is_full = true;
+  if (no_memory && !no_slot) batch->short_of_pages = true;
   return !no_slot && !no_memory && adder->input > 0 && adder->chunk > 0;
 }
 
@@ -394,8 +405,10 @@ static bool form_prefill(struct kc_batch *batch)
   const uint32_t chunked = batch->prefill.head;
   const uint32_t waiting = waiting_seen(batch);
   KC_ASSERT(batch->prefill.count <= 1);
+  if (chunked == KC_SLOT_NONE && batch->sglang.batch_is_full) return false; /* as it was */
+  batch->short_of_pages = false;
   if (chunked == KC_SLOT_NONE) {
-    if (batch->sglang.batch_is_full || waiting == 0) return false;
+    if (waiting == 0) return false;
     if (batch->running.count >= batch->config.max_running) {
       batch->sglang.batch_is_full = true;
       return false;
@@ -453,6 +466,7 @@ static void retract(struct kc_batch *batch)
     fits = grant_decodes(batch);
   }
   if (!fits) kc_batch_abort(batch, choose_victim(batch), KC_REASON_OUTGREW_POOL);
+  batch->short_of_pages = true;
   raise_ratio(batch);
 }
 
@@ -490,7 +504,7 @@ static void join_in_place(struct kc_batch *batch)
     adder.charged_total += whole + clip(kc_batch_max_new(batch, c.place.waiting.request)) + size;
     adder.charged_current += whole + size;
     kc_batch_start_in_place(batch, &c.place);
-    if (is_exhausted(&adder)) batch->sglang.batch_is_full = true;
+    fill_up(batch, &adder);
   }
 }
 

@@ -144,6 +144,7 @@ struct kc_violation {
 
 struct kc_step_result {
   kc_ps duration_ps;         /* > 0 */
+  kc_ps host_ps;             /* of it, what the host takes while the device waits; 0 = not known */
   uint32_t finish_count;     /* slots whose request is complete with this step's token; no ghosts */
   const uint32_t *finish;    /* executor's memory, valid until its next call; ascending order of
                                 the slots' join */

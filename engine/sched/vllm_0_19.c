@@ -301,17 +301,24 @@ static bool has_room(const struct kc_batch *batch, const struct candidate *c, ui
   return pages - c->match.pages + c->match.idle <= kc_batch_available(batch);
 }
 
+/* No pages for the head: admission stops. */
+static bool stop_short(struct kc_batch *batch)
+{
+  batch->short_of_pages = true;
+  return false;
+}
+
 /* Admits the head if it fits. False when admission must stop. */
 static bool admit_head(struct kc_batch *batch, const struct candidate *c, uint32_t *budget)
 {
   const uint32_t tokens = least(c->tokens, *budget);
   const uint32_t hits = c->match.pages * batch->config.page_size;
   KC_ASSERT(tokens > 0 && tokens <= *budget);
-  if ((batch->config.reserve_full_prompt || c->in_place) && !has_room(batch, c, c->known)) {
-    return false;
-  }
   if (!batch->config.chunked_prefill && tokens < c->tokens) return false;
-  if (!has_room(batch, c, (uint64_t)hits + tokens)) return false;
+  if ((batch->config.reserve_full_prompt || c->in_place) && !has_room(batch, c, c->known)) {
+    return stop_short(batch);
+  }
+  if (!has_room(batch, c, (uint64_t)hits + tokens)) return stop_short(batch);
   if (c->in_place) {
     kc_batch_start_in_place(batch, &c->place);
   } else {
@@ -351,6 +358,7 @@ static void form_step(struct kc_batch *batch)
   } else {
     undisturbed = walk_running(batch, &budget);
   }
+  batch->short_of_pages = !undisturbed;
   if (undisturbed) admit_waiting(batch, budget);
 }
 

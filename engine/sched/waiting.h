@@ -24,6 +24,13 @@
 
 enum kc_queue_kind { KC_QUEUE_FIRST, KC_QUEUE_LAST, KC_QUEUE_PRIORITY };
 
+/* Where the time of a request went, up to some instant. */
+struct kc_spent {
+  kc_ps resident_ps; /* holding a slot */
+  kc_ps kv_wait_ps;  /* waiting in steps that turned somebody away for want of pages */
+  kc_ps host_ps;     /* host's part of the steps that ran while it held a slot */
+};
+
 /* A request that waits: a fresh one, or a preempted one that starts again. */
 struct kc_waiting {
   uint32_t request;
@@ -32,7 +39,7 @@ struct kc_waiting {
   uint32_t cached_tokens, recached_tokens; /* as in struct kc_outcome */
   bool started;     /* held a slot before */
   bool contaminated;
-  kc_ps resident_ps;
+  struct kc_spent spent, first; /* until it came to wait; until its first token */
   kc_ps first_token_ps, last_token_ps; /* KC_PS_NEVER = none */
 };
 

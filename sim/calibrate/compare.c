@@ -9,9 +9,23 @@
 
 const char *kc_stage_name(enum kc_stage stage)
 {
-  static const char *const names[KC_STAGES] = {"queue", "prefill", "decode"};
+  static const char *const names[KC_STAGES] = {"queue", "KV wait", "prefill", "decode", "host"};
   KC_ASSERT((unsigned)stage < KC_STAGES);
   return names[stage];
+}
+
+bool kc_stage_is_known(enum kc_stage stage, enum kc_parts parts)
+{
+  KC_ASSERT((unsigned)stage < KC_STAGES);
+  KC_ASSERT((unsigned)parts <= KC_PARTS_ALL);
+  if (stage == KC_STAGE_QUEUE) return parts != KC_PARTS_NONE;
+  return parts == KC_PARTS_ALL || stage == KC_STAGE_PREFILL || stage == KC_STAGE_DECODE;
+}
+
+/* What a side tells apart of a request. */
+static enum kc_parts parts_of(const struct kc_log_request *r)
+{
+  return r->parted ? KC_PARTS_ALL : r->queue_s >= 0 ? KC_PARTS_QUEUE : KC_PARTS_NONE;
 }
 
 static bool both(const struct kc_serving_log *a, const struct kc_serving_log *b, size_t i)
@@ -24,7 +38,7 @@ static enum kc_err join(struct kc_comparison *out, const struct kc_serving_log *
 {
   const size_t most = a->count > b->count ? a->count : b->count;
   size_t other = 0;
-  out->queue_known = true;
+  out->parts = KC_PARTS_ALL;
   for (size_t i = 0; i < most; i++) {
     const bool in_a = i < a->count && a->row[i].ok, in_b = i < b->count && b->row[i].ok;
     out->only_a += in_a && !in_b;
@@ -32,7 +46,8 @@ static enum kc_err join(struct kc_comparison *out, const struct kc_serving_log *
     if (!in_a || !in_b) continue;
     out->rows++;
     other += a->row[i].input_tokens != b->row[i].input_tokens;
-    if (a->row[i].queue_s < 0 || b->row[i].queue_s < 0) out->queue_known = false;
+    if (parts_of(&a->row[i]) < out->parts) out->parts = parts_of(&a->row[i]);
+    if (parts_of(&b->row[i]) < out->parts) out->parts = parts_of(&b->row[i]);
   }
   if (out->rows == 0) {
     return kc_fail(diag, KC_ERR_INPUT, "no request was answered on both sides: %s has %zu and "
@@ -88,12 +103,30 @@ static enum kc_err compare_gaps(struct kc_comparison *out, const struct kc_servi
   return KC_OK;
 }
 
-static void stages_of(const struct kc_log_request *r, bool queue_known, double out[KC_STAGES])
+/* The terms of a request: before the first token, and of its whole life. */
+static void stages_of(const struct kc_log_request *r, enum kc_parts parts,
+                      double first[KC_STAGES], double whole[KC_STAGES])
 {
-  const double queue = queue_known ? r->queue_s : 0;
-  out[KC_STAGE_QUEUE] = queue;
-  out[KC_STAGE_PREFILL] = r->ttft_s - queue;
-  out[KC_STAGE_DECODE] = r->e2e_s - r->ttft_s;
+  memset(first, 0, KC_STAGES * sizeof *first);
+  const double after = r->e2e_s - r->ttft_s;
+  first[KC_STAGE_QUEUE] = parts == KC_PARTS_NONE ? 0 : r->queue_s;
+  first[KC_STAGE_PREFILL] = r->ttft_s - first[KC_STAGE_QUEUE];
+  memcpy(whole, first, KC_STAGES * sizeof *whole);
+  whole[KC_STAGE_DECODE] = after;
+  if (parts != KC_PARTS_ALL) return;
+  KC_ASSERT(r->parted);
+  first[KC_STAGE_KV_WAIT] = r->first.kv_wait_s;
+  first[KC_STAGE_QUEUE] -= r->first.kv_wait_s;
+  first[KC_STAGE_HOST] = r->first.host_s;
+  first[KC_STAGE_PREFILL] -= r->first.host_s;
+  const double resident = r->whole.resident_s - r->first.resident_s;
+  const double kv_wait = r->whole.kv_wait_s - r->first.kv_wait_s;
+  const double host = r->whole.host_s - r->first.host_s;
+  memcpy(whole, first, KC_STAGES * sizeof *whole);
+  whole[KC_STAGE_QUEUE] += after - resident - kv_wait;
+  whole[KC_STAGE_KV_WAIT] += kv_wait;
+  whole[KC_STAGE_DECODE] = resident - host;
+  whole[KC_STAGE_HOST] += host;
 }
 
 static void keep_worst(struct kc_comparison *out, const struct kc_worst *w)
@@ -111,19 +144,21 @@ static void keep_worst(struct kc_comparison *out, const struct kc_worst *w)
 static void compare_stages(struct kc_comparison *out, const struct kc_serving_log *a,
                            const struct kc_serving_log *b)
 {
-  double stage_a[KC_STAGES], stage_b[KC_STAGES];
+  double first_a[KC_STAGES], first_b[KC_STAGES], whole_a[KC_STAGES], whole_b[KC_STAGES];
+  const double rows = (double)out->rows;
   for (size_t i = 0; i < a->count; i++) {
     if (!both(a, b, i)) continue;
     struct kc_worst w = {.row = i, .a_s = a->row[i].e2e_s, .b_s = b->row[i].e2e_s};
-    stages_of(&a->row[i], out->queue_known, stage_a);
-    stages_of(&b->row[i], out->queue_known, stage_b);
+    stages_of(&a->row[i], out->parts, first_a, whole_a);
+    stages_of(&b->row[i], out->parts, first_b, whole_b);
     for (int s = 0; s < KC_STAGES; s++) {
-      out->stage_a_s[s] += stage_a[s] / (double)out->rows;
-      out->stage_b_s[s] += stage_b[s] / (double)out->rows;
-      if (fabs(stage_b[s] - stage_a[s]) >= fabs(w.share_s)) {
-        w.stage = (enum kc_stage)s;
-        w.share_s = stage_b[s] - stage_a[s];
-      }
+      struct kc_compared_stage *stage = &out->stage[s];
+      stage->a_s += whole_a[s] / rows;
+      stage->b_s += whole_b[s] / rows;
+      stage->first_a_s += first_a[s] / rows;
+      stage->first_b_s += first_b[s] / rows;
+      w.share_s[s] = whole_b[s] - whole_a[s];
+      if (fabs(w.share_s[s]) > fabs(w.share_s[w.stage])) w.stage = (enum kc_stage)s;
     }
     keep_worst(out, &w);
   }

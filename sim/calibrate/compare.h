@@ -1,6 +1,6 @@
 /* Two answers to the same load, side by side: measured and predicted, or two runs.
  *
- *   side A, side B --joined by row--> figures of each metric, shares of the difference by stage,
+ *   side A, side B --joined by row--> figures of each metric, what carries the difference,
  *                                     requests that differ most, running and waiting by second
  */
 #ifndef KC_SIM_CALIBRATE_COMPARE_H
@@ -8,12 +8,23 @@
 
 #include "sim/calibrate/serving_log.h"
 
-/* Stages of a request's life that add up to E2E. QUEUE is from arrival to the first step; a side
- * that
- * does not know it has it within PREFILL. AGAIN is time without a slot after that, for want of KV.
- * */
-enum kc_stage { KC_STAGE_QUEUE, KC_STAGE_PREFILL, KC_STAGE_DECODE, KC_STAGES };
+/* What the time of a request goes to; the terms add up to TTFT before the first token, to E2E less
+ * TTFT after it. Only our own runs part all of it. A measured log may say when a request was taken
+ * up: then KV_WAIT lies within QUEUE, and HOST within PREFILL and DECODE, on both sides. If it does
+ * not, QUEUE lies within PREFILL, too. */
+enum kc_stage {
+  KC_STAGE_QUEUE,   /* waiting, for a slot or for its turn in the budget of tokens */
+  KC_STAGE_KV_WAIT, /* waiting for want of pages, after a preemption too */
+  KC_STAGE_PREFILL, /* kernels of the steps before the first token */
+  KC_STAGE_DECODE,  /* kernels of the steps after it */
+  KC_STAGE_HOST,    /* host's part of both */
+  KC_STAGES
+};
 const char *kc_stage_name(enum kc_stage stage);
+
+enum kc_parts { KC_PARTS_NONE, KC_PARTS_QUEUE, KC_PARTS_ALL };
+/* Are terms of this kind told apart? */
+bool kc_stage_is_known(enum kc_stage stage, enum kc_parts parts);
 
 struct kc_compared_figure {
   bool there;                /* both sides have it */
@@ -26,15 +37,21 @@ struct kc_worst {
   size_t row;
   double a_s, b_s;           /* E2E */
   enum kc_stage stage;       /* that carries most of it */
-  double share_s;            /* what it carries, b - a */
+  double share_s[KC_STAGES]; /* what each carries, b - a */
+};
+
+/* Mean seconds of a request. */
+struct kc_compared_stage {
+  double a_s, b_s;             /* whole life */
+  double first_a_s, first_b_s; /* of that, before the first token */
 };
 
 struct kc_comparison {
   size_t rows;               /* that both sides answered */
   size_t only_a, only_b;     /* that one side alone did */
   struct kc_compared_figure figure[KC_LOG_METRICS][KC_LOG_FIGURES];
-  bool queue_known;          /* by both sides; else QUEUE is within PREFILL */
-  double stage_a_s[KC_STAGES], stage_b_s[KC_STAGES]; /* means over `rows` */
+  enum kc_parts parts;       /* what both sides tell apart */
+  struct kc_compared_stage stage[KC_STAGES]; /* over `rows` */
   uint32_t worst_count;
   struct kc_worst worst[KC_WORST_MAX]; /* largest |E2E b - a| first */
 };

@@ -18,6 +18,36 @@ const char *kc_log_metric_name(enum kc_log_metric metric)
   return names[metric];
 }
 
+static double seconds(kc_ps time_ps)
+{
+  return (double)time_ps / 1e12;
+}
+
+struct kc_log_request kc_log_request_of(const struct kc_outcome *outcome, uint32_t input_tokens,
+                                        bool parted)
+{
+  const struct kc_outcome *o = outcome;
+  const bool token = o->first_token_ps != KC_PS_NEVER;
+  KC_ASSERT(o->end_ps >= o->arrival_ps);
+  KC_ASSERT(!token || o->first_token_ps >= o->arrival_ps);
+  struct kc_log_request row = {
+      .arrival_s = seconds(o->arrival_ps),
+      .ttft_s = token ? seconds(o->first_token_ps - o->arrival_ps) : 0,
+      .e2e_s = seconds(o->end_ps - o->arrival_ps),
+      .parted = parted && token,
+      .input_tokens = input_tokens,
+      .output_tokens = o->output_tokens,
+      .ok = token && o->status == KC_STATUS_COMPLETED};
+  row.queue_s = row.e2e_s - seconds(o->resident_ps);
+  if (!row.parted) return row;
+  row.first = (struct kc_log_spent){seconds(o->first.resident_ps), seconds(o->first.kv_wait_ps),
+                                    seconds(o->first.host_ps)};
+  row.whole = (struct kc_log_spent){seconds(o->resident_ps), seconds(o->kv_wait_ps),
+                                    seconds(o->host_ps)};
+  row.queue_s = row.ttft_s - row.first.resident_s;
+  return row;
+}
+
 bool kc_log_value(const struct kc_log_request *request, enum kc_log_metric metric, double *out)
 {
   KC_ASSERT(request != NULL && out != NULL);

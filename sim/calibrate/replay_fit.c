@@ -96,18 +96,7 @@ static enum kc_err note_outcome(void *context, const struct kc_outcome *outcome,
   struct answers *answers = context;
   (void)diag;
   KC_ASSERT(outcome->request < answers->count);
-  KC_ASSERT(outcome->end_ps >= outcome->arrival_ps);
-  struct kc_log_request *row = &answers->row[outcome->request];
-  const bool token = outcome->first_token_ps != KC_PS_NEVER;
-  const double life = (double)(outcome->end_ps - outcome->arrival_ps) / 1e12;
-  *row = (struct kc_log_request){
-      .arrival_s = (double)outcome->arrival_ps / 1e12,
-      .ttft_s = token ? (double)(outcome->first_token_ps - outcome->arrival_ps) / 1e12 : 0,
-      .e2e_s = life,
-      .queue_s = life - (double)outcome->resident_ps / 1e12,
-      .input_tokens = request->input_tokens,
-      .output_tokens = outcome->output_tokens,
-      .ok = token && outcome->status == KC_STATUS_COMPLETED};
+  answers->row[outcome->request] = kc_log_request_of(outcome, request->input_tokens, true);
   return KC_OK;
 }
 

@@ -11,11 +11,19 @@
 #define KC_SIM_CALIBRATE_SERVING_LOG_H
 
 #include "engine/base/diag.h"
+#include "engine/instance/instance.h"
+
+/* Seconds holding a slot, waiting for want of pages, and of the former the host's. */
+struct kc_log_spent {
+  double resident_s, kv_wait_s, host_s;
+};
 
 struct kc_log_request {
   double arrival_s;   /* from the first one's; 0 when the file has none */
   double ttft_s, e2e_s; /* from arrival */
-  double queue_s;     /* arrival to the first step that has it; < 0 = the file does not say */
+  double queue_s;     /* waiting before the first token; < 0 = the file does not say */
+  bool parted;        /* what its time was spent on is known: the two below */
+  struct kc_log_spent first, whole; /* until the first token; until the end */
   uint32_t input_tokens, output_tokens;
   bool ok;            /* ended well and has both times */
 };
@@ -43,6 +51,10 @@ struct kc_serving_log {
 enum kc_err kc_serving_log_read(struct kc_serving_log *log, const char *path,
                                 struct kc_diag *diag);
 void kc_serving_log_free(struct kc_serving_log *log);
+
+/* What our own server did with a request. `parted`: the outcome says what its time was spent on. */
+struct kc_log_request kc_log_request_of(const struct kc_outcome *outcome, uint32_t input_tokens,
+                                        bool parted);
 
 /* ---- statistics ---- */
 

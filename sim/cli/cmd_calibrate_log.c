@@ -78,8 +78,8 @@ static enum kc_err read_terms(struct kc_replay_fit *fit, const char *text, struc
     for (uint32_t k = 0; k < fit->free_count; k++) known = known && fit->free[k] != term;
     if (!known || fit->free_count == KC_REPLAY_FREE_MAX) {
       return kc_fail(diag, KC_ERR_USAGE, "--fit: \"%.*s\" is not one of host, prompt, scale, "
-                     "spread, link, link-latency, weights, kv, flops, each at most once and at most %d",
-                     (int)length, text, KC_REPLAY_FREE_MAX);
+                     "spread, link, link-latency, weights, kv, flops, each at most once and at "
+                     "most %d", (int)length, text, KC_REPLAY_FREE_MAX);
     }
     fit->free[fit->free_count++] = term;
     text += length + (text[length] == ',');

@@ -14,7 +14,7 @@
 #include "sim/cli/compare_print.h"
 #include "sim/store/store_compare.h"
 
-enum { COMPARE_SCHEMA = 1, COMPARE_LINES = 70 };
+enum { COMPARE_SCHEMA = 2, COMPARE_LINES = 70 };
 
 struct compare_arguments {
   bool linear, json, seconds, has_db;
@@ -40,7 +40,8 @@ static const struct kc_cli_usage usage = {
   .synopsis = "A B [options]",
   .about = "Compares two answers to the same load, request by request: stored runs (FILE.db or\n"
            "FILE.db:RUN) or measured logs (of vllm bench serve, sglang.bench_serving, AIPerf, or\n"
-           "a per-request log): by metric, by stage, the requests that differ most.",
+           "a per-request log): by metric, by what carries the difference (queue, KV wait,\n"
+           "prefill, decode, host; a log knows the queue at most), the requests that differ most.",
   .options = options,
   .option_count = sizeof options / sizeof options[0],
   .positional_min = 2,
@@ -72,8 +73,8 @@ static enum kc_err take_request(void *context, const struct kc_stored_request *r
                                 struct kc_diag *diag)
 {
   struct loading *l = context;
-  KC_ASSERT(r->request >= 0);
-  const size_t row = (size_t)r->request;
+  KC_ASSERT(l->log != NULL);
+  const size_t row = r->outcome.request;
   if (row >= KC_LOG_ROWS_MAX) return kc_fail(diag, KC_ERR_LIMIT, "the run has too many requests");
   if (row >= l->room) {
     size_t room = l->room == 0 ? 1024 : l->room;
@@ -84,16 +85,7 @@ static enum kc_err take_request(void *context, const struct kc_stored_request *r
     l->log->row = grown;
     l->room = room;
   }
-  const bool token = r->first_token_ps != KC_PS_NEVER;
-  const double life = (double)(r->end_ps - r->arrival_ps) / 1e12;
-  l->log->row[row] = (struct kc_log_request){
-      .arrival_s = (double)r->arrival_ps / 1e12,
-      .ttft_s = token ? (double)(r->first_token_ps - r->arrival_ps) / 1e12 : 0,
-      .e2e_s = life,
-      .queue_s = life - (double)r->resident_ps / 1e12,
-      .input_tokens = (uint32_t)r->input_tokens,
-      .output_tokens = (uint32_t)r->output_tokens,
-      .ok = r->completed && token};
+  l->log->row[row] = kc_log_request_of(&r->outcome, r->input_tokens, r->parted);
   if (row >= l->log->count) l->log->count = row + 1;
   return KC_OK;
 }

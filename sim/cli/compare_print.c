@@ -27,21 +27,33 @@ void kc_compare_print_figures(const struct kc_comparison *c, const char *a, cons
   }
 }
 
+/* What the sides do not tell apart, in the row that holds it. */
+static const char *holds(enum kc_stage stage, enum kc_parts parts)
+{
+  if (parts == KC_PARTS_ALL) return "";
+  if (stage == KC_STAGE_QUEUE) return "   with the wait for KV";
+  if (stage == KC_STAGE_DECODE) return "   with the host";
+  return parts == KC_PARTS_NONE ? "   with the queue and the host" : "   with the host";
+}
+
 void kc_compare_print_stages(const struct kc_comparison *c)
 {
-  printf("\n  mean stage %14s %14s %14s   ms of a request\n", "a", "b", "b - a");
+  printf("\n  mean of a request, ms\n  %-10s %12s %12s %12s %12s %12s\n", "", "a", "b", "b - a",
+         "of TTFT", "after it");
   for (int s = 0; s < KC_STAGES; s++) {
-    if (s == KC_STAGE_QUEUE && !c->queue_known) continue;
-    printf("  %-10s %14.2f %14.2f %+14.2f%s\n", kc_stage_name((enum kc_stage)s),
-           1e3 * c->stage_a_s[s], 1e3 * c->stage_b_s[s], 1e3 * (c->stage_b_s[s] - c->stage_a_s[s]),
-           s == KC_STAGE_PREFILL && !c->queue_known ? "   with the queue" : "");
+    const struct kc_compared_stage *stage = &c->stage[s];
+    if (!kc_stage_is_known((enum kc_stage)s, c->parts)) continue;
+    const double whole = stage->b_s - stage->a_s, first = stage->first_b_s - stage->first_a_s;
+    printf("  %-10s %12.2f %12.2f %+12.2f %+12.2f %+12.2f%s\n", kc_stage_name((enum kc_stage)s),
+           1e3 * stage->a_s, 1e3 * stage->b_s, 1e3 * whole, 1e3 * first, 1e3 * (whole - first),
+           holds((enum kc_stage)s, c->parts));
   }
   printf("\n  requests that differ most\n  %8s %14s %14s %14s   carried by\n", "row", "E2E a",
          "E2E b", "b - a");
   for (uint32_t i = 0; i < c->worst_count; i++) {
     const struct kc_worst *w = &c->worst[i];
     printf("  %8zu %14.2f %14.2f %+14.2f   %s %+.2f\n", w->row, 1e3 * w->a_s, 1e3 * w->b_s,
-           1e3 * (w->b_s - w->a_s), kc_stage_name(w->stage), 1e3 * w->share_s);
+           1e3 * (w->b_s - w->a_s), kc_stage_name(w->stage), 1e3 * w->share_s[w->stage]);
   }
 }
 
@@ -98,14 +110,32 @@ static json_t *metrics_json(const struct kc_comparison *c)
   return root;
 }
 
+/* "kv_wait": keys are names without spaces and capitals. */
+static const char *stage_key(enum kc_stage stage)
+{
+  return stage == KC_STAGE_KV_WAIT ? "kv_wait" : kc_stage_name(stage);
+}
+
 static json_t *stages_json(const struct kc_comparison *c)
 {
   json_t *root = json_object();
   for (int s = 0; s < KC_STAGES; s++) {
-    if (s == KC_STAGE_QUEUE && !c->queue_known) continue;
-    json_object_set_new(root, kc_stage_name((enum kc_stage)s),
-                        json_pack("{s:f, s:f}", "a_ms", 1e3 * c->stage_a_s[s], "b_ms",
-                                  1e3 * c->stage_b_s[s]));
+    const struct kc_compared_stage *stage = &c->stage[s];
+    if (!kc_stage_is_known((enum kc_stage)s, c->parts)) continue;
+    json_object_set_new(root, stage_key((enum kc_stage)s),
+                        json_pack("{s:f, s:f, s:f, s:f}", "a_ms", 1e3 * stage->a_s, "b_ms",
+                                  1e3 * stage->b_s, "ttft_a_ms", 1e3 * stage->first_a_s,
+                                  "ttft_b_ms", 1e3 * stage->first_b_s));
+  }
+  return root;
+}
+
+static json_t *shares_json(const struct kc_comparison *c, const struct kc_worst *w)
+{
+  json_t *root = json_object();
+  for (int s = 0; s < KC_STAGES; s++) {
+    if (!kc_stage_is_known((enum kc_stage)s, c->parts)) continue;
+    json_object_set_new(root, stage_key((enum kc_stage)s), json_real(1e3 * w->share_s[s]));
   }
   return root;
 }
@@ -115,9 +145,9 @@ static json_t *worst_json(const struct kc_comparison *c)
   json_t *root = json_array();
   for (uint32_t i = 0; i < c->worst_count; i++) {
     const struct kc_worst *w = &c->worst[i];
-    json_array_append_new(root, json_pack("{s:I, s:f, s:f, s:s, s:f}", "row", (json_int_t)w->row,
+    json_array_append_new(root, json_pack("{s:I, s:f, s:f, s:s, s:o}", "row", (json_int_t)w->row,
                                           "a_ms", 1e3 * w->a_s, "b_ms", 1e3 * w->b_s, "stage",
-                                          kc_stage_name(w->stage), "stage_ms", 1e3 * w->share_s));
+                                          stage_key(w->stage), "difference_ms", shares_json(c, w)));
   }
   return root;
 }

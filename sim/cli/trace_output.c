@@ -36,8 +36,8 @@ static enum kc_err write_stream(const struct kc_trace *trace, enum kc_export_for
   enum kc_err err = kc_trace_export(trace, format, write_text, file, diag);
   if (fclose(file) != 0 && err == KC_OK) err = fail_file(diag, path, "the file is incomplete");
   kc_interrupt_release();
-  if (kc_interrupt_wanted(NULL)) err = kc_fail(diag, KC_ERR_INTERRUPTED, "interrupted; nothing was written");
-  return err;
+  if (!kc_interrupt_wanted(NULL)) return err;
+  return kc_fail(diag, KC_ERR_INTERRUPTED, "interrupted; nothing was written");
 }
 
 /* Writes beside `target` under a name of its own and renames. `mode` is what the file gets. */

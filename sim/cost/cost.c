@@ -1,7 +1,7 @@
 /* The duration of one step from its aggregates, in integers (see cost.h for the formula).
  *
  * Sums are in units of 2^-20 ps in 128 bits: a step of 10^9 context tokens on the slowest device
- * stays below 2^100. Rounded half up, once.
+ * stays below 2^100. Rounded half up, once; the host's part apart.
  */
 #include "sim/cost/cost_tables.h"
 #include "sim/cost/exact.h"
@@ -103,34 +103,44 @@ static kc_u128 context_part(const struct kc_cost *cost, const struct kc_aggregat
   return total;
 }
 
-/* The one rounding of a step. */
-static kc_ps round_once(kc_u128 units)
+static kc_ps to_ps(kc_u128 units)
 {
   const kc_u128 ps = (units + ((kc_u128)1 << (KC_COST_FRACTION_BITS - 1))) >> KC_COST_FRACTION_BITS;
   KC_ASSERT(ps < (kc_u128)KC_PS_NEVER);
-  return ps > 0 ? (kc_ps)ps : 1;
+  return (kc_ps)ps;
 }
 
 /* Outside a CUDA graph the host launches kernel by kernel, and a step takes as long as that. */
-kc_ps kc_cost_finish(const struct kc_cost *cost, const struct kc_aggregates *sum, kc_u128 dense)
+kc_ps kc_cost_finish(const struct kc_cost *cost, const struct kc_aggregates *sum, kc_u128 dense,
+                     kc_ps *host_ps)
 {
   kc_u128 total = dense + context_part(cost, sum);
   if (cost->scale_q16 != 0) total = (total * cost->scale_q16) >> 16;
+  const kc_u128 kernels = total;
   const bool eager = sum->chunks > 0 || sum->decodes > cost->graph_tokens;
   KC_ASSERT(sum->decodes + sum->chunks > 0);
   if (eager && total < cost->eager_floor) total = cost->eager_floor;
   total += cost->host_step;
   if (sum->chunks > 0) total += cost->host_prompt;
   total += (kc_u128)cost->host_sequence * ((uint64_t)sum->decodes + sum->chunks);
-  return round_once(total);
+  *host_ps = to_ps(total - kernels);
+  const kc_ps duration_ps = to_ps(total);
+  return duration_ps > 0 ? duration_ps : 1;
 }
 
 kc_ps kc_cost_step(const struct kc_cost *cost, const struct kc_aggregates *sum)
 {
+  kc_ps host_ps;
+  return kc_cost_step_parts(cost, sum, &host_ps);
+}
+
+kc_ps kc_cost_step_parts(const struct kc_cost *cost, const struct kc_aggregates *sum,
+                         kc_ps *host_ps)
+{
   const uint64_t tokens = sum->decodes + sum->prefill_tokens;
   KC_ASSERT(tokens > 0);
   KC_ASSERT(sum->logits <= tokens);
-  return kc_cost_finish(cost, sum, kc_cost_dense(cost, tokens, sum->logits));
+  return kc_cost_finish(cost, sum, kc_cost_dense(cost, tokens, sum->logits), host_ps);
 }
 
 void kc_cost_free(struct kc_cost *cost)

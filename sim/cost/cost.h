@@ -127,6 +127,10 @@ void kc_cost_free(struct kc_cost *cost); /* after a failed build too; twice is f
 /* Duration of one step: pure, total, > 0. The predicted executor gives the same picosecond by a
  * shorter way. */
 kc_ps kc_cost_step(const struct kc_cost *cost, const struct kc_aggregates *sum);
+/* The same; *host_ps becomes the part that is not kernels: host terms, and outside CUDA graphs what
+ * the kernels fall short of the least time. */
+kc_ps kc_cost_step_parts(const struct kc_cost *cost, const struct kc_aggregates *sum,
+                         kc_ps *host_ps);
 
 /* True when a step lies outside the range of the fit that its time rests on; adds to *kernels what
  * of it was not measured. */
@@ -137,8 +141,10 @@ bool kc_cost_outside(const struct kc_cost *cost, const struct kc_aggregates *sum
 enum { KC_COST_FRACTION_BITS = 20 };
 kc_u128 kc_cost_dense(const struct kc_cost *cost, uint64_t tokens, uint64_t logits);
 
-/* Duration of a step whose dense part is known already: with what depends on contexts, rounded. */
-kc_ps kc_cost_finish(const struct kc_cost *cost, const struct kc_aggregates *sum, kc_u128 dense);
+/* Duration of a step whose dense part is known already: with what depends on contexts, rounded.
+ * *host_ps as above. */
+kc_ps kc_cost_finish(const struct kc_cost *cost, const struct kc_aggregates *sum, kc_u128 dense,
+                     kc_ps *host_ps);
 
 /* The same under a power law of exponent `skew`, at the knots of a scale of KC_COVERAGE_BITS; and
  * between them. */

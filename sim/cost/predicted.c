@@ -119,17 +119,17 @@ static uint32_t collect_finished(struct kc_predicted *p, uint64_t ticks)
   return count;
 }
 
-static kc_ps duration(struct kc_predicted *p, const struct kc_step *step)
+static kc_ps duration(struct kc_predicted *p, const struct kc_step *step, kc_ps *host_ps)
 {
   const struct kc_aggregates *sum = &step->sum;
-  if (sum->chunks > 0) return kc_cost_step(p->cost, sum);
+  if (sum->chunks > 0) return kc_cost_step_parts(p->cost, sum, host_ps);
   KC_ASSERT(sum->decodes > 0 && sum->decodes <= p->slots);
   kc_u128 dense = p->dense[sum->decodes];
   if (dense == 0) {
     dense = kc_cost_dense(p->cost, sum->decodes, sum->logits);
     p->dense[sum->decodes] = dense;
   }
-  return kc_cost_finish(p->cost, sum, dense);
+  return kc_cost_finish(p->cost, sum, dense, host_ps);
 }
 
 static void note_trust(struct kc_predicted *p, const struct kc_step *step, kc_ps duration_ps)
@@ -162,7 +162,8 @@ static enum kc_err run(void *context, const struct kc_step *step, struct kc_step
   KC_ASSERT(step->sum.decodes + step->sum.chunks > 0);
   if (step->composition_changed) apply_delta(p, step);
   if (step->ghost_count > 0) forget_ghosts(p, step);
-  *result = (struct kc_step_result){.duration_ps = duration(p, step)};
+  *result = (struct kc_step_result){0};
+  result->duration_ps = duration(p, step, &result->host_ps);
   note_trust(p, step, result->duration_ps);
   result->finish_count = collect_finished(p, ticks_after(step));
   result->finish = p->finished;

@@ -116,8 +116,8 @@ static bool search_file(const struct search *search, const char *name, const cha
   return false;
 }
 
-/* The names with the suffix in the folders that hold nothing else (a scenario's own folder holds all
- * sorts of files), each once. */
+/* The names with the suffix in the folders that hold nothing else (a scenario's own folder holds
+ * all sorts of files), each once. */
 struct names {
   uint32_t count;
   char name[NAMES_MAX][NAME_BYTES];
@@ -276,11 +276,9 @@ enum kc_err kc_data_find(const char *folder, const char *name, const char *suffi
   data_folders(&search, folder, beside);
   if (search_file(&search, name, suffix, beside, out)) return KC_OK;
   char known[KC_DIAG_TEXT_BYTES / 2], folders[KC_DIAG_TEXT_BYTES];
-  struct names *names = malloc(sizeof *names);
-  if (names == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the names of %s", folder);
-  list_names(&search, suffix, names);
-  suggest(names, name, known, sizeof known);
-  free(names);
+  struct names names;
+  list_names(&search, suffix, &names);
+  suggest(&names, name, known, sizeof known);
   list_folders(&search, folders, sizeof folders);
   return kc_fail(diag, KC_ERR_INPUT, "\"%.64s\" is not known in %s%s; searched %s", name, folder,
                  known, folders);

@@ -43,64 +43,88 @@ enum kc_err kc_store_resolve_run(struct kc_store *store, int64_t *run_id, struct
   return err;
 }
 
+/* Who gets the rows of a walk. */
+struct walker {
+  void *context;
+  kc_stored_request_visitor request;
+  kc_stored_sample_visitor sample;
+};
+
 static kc_ps ps_or_never(sqlite3_stmt *row, int column)
 {
   return sqlite3_column_type(row, column) == SQLITE_NULL ? KC_PS_NEVER
                                                          : sqlite3_column_int64(row, column);
 }
 
-enum kc_err kc_store_each_request(struct kc_store *store, int64_t run_id,
-                                  kc_stored_request_visitor visit, void *context,
-                                  struct kc_diag *diag)
+/* Gives every row of a query about the run to `take`, in the order of the query. */
+static enum kc_err walk(struct kc_store *store, const char *sql, int64_t run_id,
+                        enum kc_err (*take)(const struct walker *to, sqlite3_stmt *row,
+                                            struct kc_diag *diag),
+                        const struct walker *to, struct kc_diag *diag)
 {
   sqlite3_stmt *row = NULL;
   enum kc_err err = KC_OK;
   int code;
-  KC_ASSERT(visit != NULL);
-  KC_TRY(kc_store_prepare(store, "SELECT request, status = 'completed', arrival_ps, first_token_ps,"
-                          " end_ps, resident_ps, input_tokens, output_tokens, preemptions"
-                          " FROM request WHERE run_id = ?1 ORDER BY request", &row, doing, diag));
+  KC_TRY(kc_store_prepare(store, sql, &row, doing, diag));
   sqlite3_bind_int64(row, 1, run_id);
   while (err == KC_OK && (code = sqlite3_step(row)) != SQLITE_DONE) {
-    if (code != SQLITE_ROW) {
-      err = kc_store_fail(store, code, doing, diag);
-      break;
-    }
-    const struct kc_stored_request r = {
-        .request = sqlite3_column_int64(row, 0), .completed = sqlite3_column_int(row, 1) != 0,
-        .arrival_ps = sqlite3_column_int64(row, 2), .first_token_ps = ps_or_never(row, 3),
-        .end_ps = sqlite3_column_int64(row, 4), .resident_ps = sqlite3_column_int64(row, 5),
-        .input_tokens = sqlite3_column_int64(row, 6),
-        .output_tokens = sqlite3_column_int64(row, 7),
-        .preemptions = sqlite3_column_int64(row, 8)};
-    err = visit(context, &r, diag);
+    err = code == SQLITE_ROW ? take(to, row, diag) : kc_store_fail(store, code, doing, diag);
   }
   sqlite3_finalize(row);
   return err;
+}
+
+static enum kc_err take_request(const struct walker *to, sqlite3_stmt *row, struct kc_diag *diag)
+{
+  const bool completed = sqlite3_column_int(row, 1) != 0;
+  KC_ASSERT(sqlite3_column_count(row) == 14);
+  const struct kc_stored_request r = {
+      .outcome = {.request = (uint32_t)sqlite3_column_int64(row, 0),
+                  .status = completed ? KC_STATUS_COMPLETED : KC_STATUS_FAILED,
+                  .arrival_ps = sqlite3_column_int64(row, 2),
+                  .first_token_ps = ps_or_never(row, 3),
+                  .end_ps = sqlite3_column_int64(row, 4),
+                  .resident_ps = sqlite3_column_int64(row, 5),
+                  .output_tokens = (uint32_t)sqlite3_column_int64(row, 7),
+                  .preemptions = (uint32_t)sqlite3_column_int64(row, 8),
+                  .kv_wait_ps = sqlite3_column_int64(row, 9),
+                  .host_ps = sqlite3_column_int64(row, 10),
+                  .first = {.resident_ps = sqlite3_column_int64(row, 11),
+                            .kv_wait_ps = sqlite3_column_int64(row, 12),
+                            .host_ps = sqlite3_column_int64(row, 13)}},
+      .input_tokens = (uint32_t)sqlite3_column_int64(row, 6),
+      .parted = sqlite3_column_type(row, 9) != SQLITE_NULL};
+  return to->request(to->context, &r, diag);
+}
+
+static enum kc_err take_sample(const struct walker *to, sqlite3_stmt *row, struct kc_diag *diag)
+{
+  KC_ASSERT(sqlite3_column_count(row) == 3);
+  const struct kc_stored_sample s = {sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1),
+                                     sqlite3_column_int64(row, 2)};
+  return to->sample(to->context, &s, diag);
+}
+
+enum kc_err kc_store_each_request(struct kc_store *store, int64_t run_id,
+                                  kc_stored_request_visitor visit, void *context,
+                                  struct kc_diag *diag)
+{
+  const struct walker to = {.context = context, .request = visit};
+  KC_ASSERT(visit != NULL);
+  return walk(store, "SELECT request, status = 'completed', arrival_ps, first_token_ps, end_ps,"
+              " resident_ps, input_tokens, output_tokens, preemptions, kv_wait_ps, host_ps,"
+              " first_resident_ps, first_kv_wait_ps, first_host_ps FROM request"
+              " WHERE run_id = ?1 ORDER BY request", run_id, take_request, &to, diag);
 }
 
 enum kc_err kc_store_each_sample(struct kc_store *store, int64_t run_id,
                                  kc_stored_sample_visitor visit, void *context,
                                  struct kc_diag *diag)
 {
-  sqlite3_stmt *row = NULL;
-  enum kc_err err = KC_OK;
-  int code;
+  const struct walker to = {.context = context, .sample = visit};
   KC_ASSERT(visit != NULL);
-  KC_TRY(kc_store_prepare(store, "SELECT time_ps, running, waiting FROM timeline"
-                          " WHERE run_id = ?1 ORDER BY number", &row, doing, diag));
-  sqlite3_bind_int64(row, 1, run_id);
-  while (err == KC_OK && (code = sqlite3_step(row)) != SQLITE_DONE) {
-    if (code != SQLITE_ROW) {
-      err = kc_store_fail(store, code, doing, diag);
-      break;
-    }
-    const struct kc_stored_sample s = {sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1),
-                                       sqlite3_column_int64(row, 2)};
-    err = visit(context, &s, diag);
-  }
-  sqlite3_finalize(row);
-  return err;
+  return walk(store, "SELECT time_ps, running, waiting FROM timeline WHERE run_id = ?1"
+              " ORDER BY number", run_id, take_sample, &to, diag);
 }
 
 /* ---- keeping a comparison ---- */

@@ -4,11 +4,12 @@
 
 #include "sim/store/store.h"
 
+/* A row of the run. `parted`: what its time was spent on is known (kv_wait_ps, host_ps, first);
+ * runs of an earlier program do not say, and these are 0. */
 struct kc_stored_request {
-  int64_t request;          /* row of the trace */
-  bool completed;
-  kc_ps arrival_ps, first_token_ps, end_ps, resident_ps; /* first token: KC_PS_NEVER = none */
-  int64_t input_tokens, output_tokens, preemptions;
+  struct kc_outcome outcome;   /* reason is not read */
+  uint32_t input_tokens;
+  bool parted;
 };
 struct kc_stored_sample {
   kc_ps time_ps;

@@ -428,6 +428,11 @@ static int insert_request(struct kc_store *store, sqlite3_stmt *row,
   sqlite3_bind_int64(row, 16, outcome->contaminated);
   sqlite3_bind_int64(row, 17, kept->tenant);
   sqlite3_bind_int64(row, 18, kept->class_index);
+  sqlite3_bind_int64(row, 19, outcome->kv_wait_ps);
+  sqlite3_bind_int64(row, 20, outcome->host_ps);
+  sqlite3_bind_int64(row, 21, outcome->first.resident_ps);
+  sqlite3_bind_int64(row, 22, outcome->first.kv_wait_ps);
+  sqlite3_bind_int64(row, 23, outcome->first.host_ps);
   return step_and_reset(row);
 }
 
@@ -451,7 +456,8 @@ static int insert_rows(struct kc_store *store)
   KC_ASSERT(store->row_count <= store->row_room);
   sqlite3_stmt *request = NULL, *violation = NULL;
   int code = sqlite3_prepare_v2(store->db, "INSERT INTO request VALUES "
-                                "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", -1, &request, NULL);
+                                "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", -1, &request,
+                                NULL);
   if (code == SQLITE_OK) {
     code = sqlite3_prepare_v2(store->db, "INSERT INTO violation VALUES (?,?,?,?,?,?)", -1,
                               &violation, NULL);

@@ -150,5 +150,14 @@ static const char measurement_schema[] =
   "emulated INTEGER NOT NULL CHECK (emulated IN (0, 1))"
   ") STRICT;";
 
-const char *const kc_store_migration[KC_STORE_SCHEMA] = {first_schema, caching_schema,
-                                                         trust_schema, measurement_schema};
+/* What a request's time was spent on, beside holding a slot; NULL in runs of an earlier program.
+ * Not part of result_sha256. */
+static const char spent_schema[] =
+  "ALTER TABLE request ADD COLUMN kv_wait_ps INTEGER CHECK (kv_wait_ps >= 0);"
+  "ALTER TABLE request ADD COLUMN host_ps INTEGER CHECK (host_ps >= 0);"
+  "ALTER TABLE request ADD COLUMN first_resident_ps INTEGER CHECK (first_resident_ps >= 0);"
+  "ALTER TABLE request ADD COLUMN first_kv_wait_ps INTEGER CHECK (first_kv_wait_ps >= 0);"
+  "ALTER TABLE request ADD COLUMN first_host_ps INTEGER CHECK (first_host_ps >= 0);";
+
+const char *const kc_store_migration[KC_STORE_SCHEMA] = {
+  first_schema, caching_schema, trust_schema, measurement_schema, spent_schema};

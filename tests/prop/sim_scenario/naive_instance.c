@@ -130,7 +130,10 @@ static void end_request(struct naive_run *run, uint32_t request, enum kc_status 
                           .arrival_ps = run->requests[request].arrival_ps,
                           .first_token_ps = s->first_ps,
                           .end_ps = end_ps,
-                          .resident_ps = s->resident_ps};
+                          .resident_ps = s->resident_ps,
+                          .kv_wait_ps = s->kv_wait_ps,
+                          .host_ps = s->host_ps,
+                          .first = s->first};
   s->demand_pages = 0;
   s->ended = true;
   offer_after_end(run, end_ps);
@@ -189,6 +192,7 @@ static void arrive(struct naive_run *run)
     return;
   }
   run->waiting[run->waiting_count++] = request;
+  run->state[request].waits_from_ps = now_ps;
   set_demand(run, request, demand_at_arrival(run, request), now_ps);
 }
 
@@ -209,6 +213,14 @@ static bool is_in(const uint32_t *list, uint32_t count, uint32_t request)
     if (list[i] == request) return true;
   }
   return false;
+}
+
+/* The request waits and has waited until `now_ps`: was it for pages? */
+static void note_wait(struct naive_run *run, uint32_t request, kc_ps now_ps)
+{
+  struct naive_request *s = &run->state[request];
+  if (run->in_step && run->short_of_pages) s->kv_wait_ps += now_ps - s->waits_from_ps;
+  s->waits_from_ps = now_ps;
 }
 
 /* Overlap: the step is formed with what was known when the one before it started. */
@@ -273,6 +285,7 @@ void naive_unseat(struct naive_run *run, uint32_t request)
   s->decoding = false;
   s->preemptions++;
   s->resident_ps += run->clock_ps - s->joined_ps;
+  s->waits_from_ps = run->clock_ps;
   put_back(run, request);
 }
 
@@ -372,6 +385,7 @@ static void give_up(struct naive_run *run, const struct deadline *due)
 {
   struct naive_request *s = &run->state[due->request];
   if (is_in(run->waiting, run->waiting_count, due->request)) {
+    note_wait(run, due->request, due->time_ps);
     take_out(run->waiting, &run->waiting_count, due->request);
     end_request(run, due->request, due->status, reason_of(due->status), due->time_ps);
   } else if (run->in_step) {
@@ -540,8 +554,12 @@ static void give_token(struct naive_run *run, uint32_t request)
     run->settle[run->settle_count++] = request;
   }
   s->decoding = true;
-  if (s->first_ps == KC_PS_NEVER) s->first_ps = run->clock_ps;
-  else add_gap(run, run->clock_ps - s->last_ps);
+  if (s->first_ps == KC_PS_NEVER) {
+    s->first_ps = run->clock_ps;
+    s->first = (struct kc_spent){.resident_ps = s->resident_ps + run->clock_ps - s->joined_ps,
+                                 .kv_wait_ps = s->kv_wait_ps,
+                                 .host_ps = s->host_ps};
+  } else add_gap(run, run->clock_ps - s->last_ps);
   s->last_ps = run->clock_ps;
 }
 
@@ -569,6 +587,12 @@ static void end_requests(struct naive_run *run)
 static void end_step(struct naive_run *run)
 {
   pass_events(run, run->clock_ps + run->duration_ps);
+  for (uint32_t i = 0; i < run->waiting_count; i++) {
+    note_wait(run, run->waiting[i], run->clock_ps + run->duration_ps);
+  }
+  for (uint32_t i = 0; i < run->running_count; i++) {
+    run->state[run->running[i]].host_ps += run->host_ps;
+  }
   run->clock_ps += run->duration_ps;
   run->in_step = false;
   forget_growth(run);
@@ -594,7 +618,7 @@ bool naive_next(struct naive_run *run)
     }
     if (form_any_step(run)) break;
   }
-  run->duration_ps = kc_cost_step(run->cost, &run->sum);
+  run->duration_ps = kc_cost_step_parts(run->cost, &run->sum, &run->host_ps);
   run->in_step = true;
   run->sees_all = false;
   run->last_start_ps = run->clock_ps;

@@ -33,6 +33,9 @@ struct naive_request {
   bool joined;           /* in this step */
   uint32_t chunk;        /* tokens computed in this step, 0 = none */
   kc_ps joined_ps, resident_ps, first_ps, last_ps;
+  kc_ps waits_from_ps;   /* since it came to wait; what lies before is in kv_wait_ps */
+  kc_ps kv_wait_ps, host_ps;
+  struct kc_spent first; /* until its first token */
   uint32_t cached_tokens, recached_tokens;
   uint32_t hits;         /* tokens found when it joined last */
   /* coming and going */
@@ -98,7 +101,8 @@ struct naive_run {
   uint64_t oom_demand_pages;
 
   /* state */
-  kc_ps clock_ps, duration_ps;
+  kc_ps clock_ps, duration_ps, host_ps;
+  bool short_of_pages;         /* whoever waits while this step runs waits for pages */
   bool in_step;                /* a step is formed and has not ended */
   struct kc_aggregates sum;
   struct naive_request *state;

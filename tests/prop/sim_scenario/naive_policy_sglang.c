@@ -144,6 +144,7 @@ static bool consider(struct naive_run *run, struct adder *a, uint32_t request)
       return true;
     }
     run->full = true;
+    run->short_of_pages = true;
     return false;
   }
   int64_t tokens = lacking;
@@ -199,6 +200,7 @@ static bool is_used_up(struct naive_run *run, const struct adder *a)
 {
   if (left_in_total(run, a) > 0 && a->room - a->now > 0) return false;
   run->full = true;
+  run->short_of_pages = true;
   return true;
 }
 
@@ -247,6 +249,7 @@ static void give_pages(struct naive_run *run, const struct adder *a)
 /* True when there is a prefill batch. */
 static bool form_prefill(struct naive_run *run)
 {
+  if (run->chunked != NAIVE_NOBODY || !run->full) run->short_of_pages = false;
   if (run->chunked == NAIVE_NOBODY) {
     if (run->full || !anybody_seen(run)) return false;
     if (run->running_count >= run->sched.max_running) {
@@ -324,6 +327,7 @@ static void retract(struct naive_run *run)
     fit = fits(run);
   }
   if (!fit) naive_refuse(run, victim(run), KC_REASON_OUTGREW_POOL);
+  run->short_of_pages = true;
   const uint64_t left = count_decodes(run);
   for (uint32_t i = 0; i < run->running_count; i++) {
     if (!run->state[run->running[i]].decoding) continue;
@@ -368,6 +372,7 @@ static void admit_in_place(struct naive_run *run)
         continue;
       }
       run->full = true;
+      run->short_of_pages = true;
       break;
     }
     charge(run, &a, known, smaller(max_new(run, request), CLIP_TOKENS));
@@ -389,6 +394,7 @@ void naive_form_sglang(struct naive_run *run)
   }
   if (run->chunked == NAIVE_NOBODY && run->waiting_count > 0 && naive_sees(run, run->waiting[0]) &&
       in_place(run, run->waiting[0])) {
+    if (!run->full) run->short_of_pages = false;
     if (!form_decode(run)) admit_in_place(run);
     return;
   }

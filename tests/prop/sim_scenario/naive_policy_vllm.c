@@ -138,10 +138,14 @@ static bool admit(struct naive_run *run, uint32_t request, const struct start *s
   if (count < start->lacking && !run->sched.chunked_prefill) return false;
   if (run->sched.reserve_full_prompt &&
       naive_pages_of(run, known) - start->hits + start->idle > room) {
+    run->short_of_pages = true;
     return false;
   }
   const uint64_t need = naive_pages_of(run, upto) - start->hits;
-  if (need + start->idle > room) return false;
+  if (need + start->idle > room) {
+    run->short_of_pages = true;
+    return false;
+  }
   naive_join(run, request);
   naive_attach(run, request, start->hits);
   naive_note_hits(run, request, start->hits * size);
@@ -189,5 +193,6 @@ static void schedule_waiting(struct naive_run *run, uint64_t budget)
 void naive_form_vllm(struct naive_run *run)
 {
   uint64_t budget = run->sched.max_batched_tokens;
-  if (!schedule_running(run, &budget)) schedule_waiting(run, budget);
+  run->short_of_pages = schedule_running(run, &budget);
+  if (!run->short_of_pages) schedule_waiting(run, budget);
 }

@@ -202,6 +202,14 @@ static bool same_outcome(struct watch *watch, uint32_t index, const struct kc_ou
   same(watch, "first_token_ps", (uint64_t)a->first_token_ps, (uint64_t)b->first_token_ps);
   same(watch, "end_ps", (uint64_t)a->end_ps, (uint64_t)b->end_ps);
   same(watch, "resident_ps", (uint64_t)a->resident_ps, (uint64_t)b->resident_ps);
+  same(watch, "kv_wait_ps", (uint64_t)a->kv_wait_ps, (uint64_t)b->kv_wait_ps);
+  same(watch, "host_ps", (uint64_t)a->host_ps, (uint64_t)b->host_ps);
+  same(watch, "resident_ps to the first token", (uint64_t)a->first.resident_ps,
+       (uint64_t)b->first.resident_ps);
+  same(watch, "kv_wait_ps to the first token", (uint64_t)a->first.kv_wait_ps,
+       (uint64_t)b->first.kv_wait_ps);
+  same(watch, "host_ps to the first token", (uint64_t)a->first.host_ps,
+       (uint64_t)b->first.host_ps);
   if (watch->differs) {
     printf("  outcome %" PRIu32 ", request %" PRIu32 " (twin %" PRIu32 "), ends %" PRId64
            " (twin %" PRId64 ")\n",

@@ -140,24 +140,73 @@ static void test_percentiles(void **state)
   near(9.91, out[4]);
 }
 
+static struct kc_log_request answer(double arrival, double ttft, double e2e, double queue)
+{
+  return (struct kc_log_request){.arrival_s = arrival, .ttft_s = ttft, .e2e_s = e2e,
+                                 .queue_s = queue, .input_tokens = 10, .output_tokens = 5,
+                                 .ok = true};
+}
+
 static void test_comparison_finds_the_stage(void **state)
 {
-  struct kc_log_request a[2] = {{0, 1, 3, 0.5, 10, 5, true}, {1, 1, 2, 0.5, 10, 5, true}};
-  struct kc_log_request b[2] = {{0, 1, 4, 0.5, 10, 5, true}, {1, 1.25, 2.25, 0.75, 10, 5, true}};
+  struct kc_log_request a[2] = {answer(0, 1, 3, 0.5), answer(1, 1, 2, 0.5)};
+  struct kc_log_request b[2] = {answer(0, 1, 4, 0.5), answer(1, 1.25, 2.25, 0.75)};
   struct kc_serving_log left = {.path = "a", .format = "x", .row = a, .count = 2};
   struct kc_serving_log right = {.path = "b", .format = "x", .row = b, .count = 2};
   struct kc_comparison c;
   struct kc_diag diag;
   (void)state;
   assert_int_equal(KC_OK, kc_compare(&c, &left, &right, false, &diag));
+  assert_int_equal(KC_PARTS_QUEUE, c.parts);
   assert_int_equal(0, c.worst[0].row);
   assert_int_equal(KC_STAGE_DECODE, c.worst[0].stage);
-  near(1, c.worst[0].share_s);
+  near(1, c.worst[0].share_s[KC_STAGE_DECODE]);
   assert_int_equal(KC_STAGE_QUEUE, c.worst[1].stage);
-  near(0.125, c.stage_b_s[KC_STAGE_QUEUE] - c.stage_a_s[KC_STAGE_QUEUE]);
-  near(0.5, c.stage_b_s[KC_STAGE_DECODE] - c.stage_a_s[KC_STAGE_DECODE]);
+  near(0.125, c.stage[KC_STAGE_QUEUE].b_s - c.stage[KC_STAGE_QUEUE].a_s);
+  near(0.5, c.stage[KC_STAGE_DECODE].b_s - c.stage[KC_STAGE_DECODE].a_s);
   b[1].input_tokens = 11;
   assert_int_equal(KC_ERR_INPUT, kc_compare(&c, &left, &right, false, &diag));
+}
+
+/* A request of ours that lived 20 s: 2 s for a slot, 3 s for pages, 4 s with a slot until its first
+ * token (1 s of it the host's), then preempted for 5 s, 4 of them for pages, and 6 s with a slot, 2
+ * of them the host's. */
+static struct kc_outcome made_outcome(void)
+{
+  const kc_ps s = KC_PS_PER_MS * 1000;
+  return (struct kc_outcome){
+      .status = KC_STATUS_COMPLETED, .output_tokens = 5, .arrival_ps = s, .end_ps = 21 * s,
+      .first_token_ps = 10 * s, .resident_ps = 10 * s, .kv_wait_ps = 7 * s, .host_ps = 3 * s,
+      .first = {.resident_ps = 4 * s, .kv_wait_ps = 3 * s, .host_ps = s}};
+}
+
+static void test_terms_of_our_own_runs(void **state)
+{
+  static const double first[KC_STAGES] = {2, 3, 3, 0, 1}, whole[KC_STAGES] = {3, 7, 3, 4, 3};
+  struct kc_outcome outcome = made_outcome();
+  struct kc_log_request a = kc_log_request_of(&outcome, 10, true);
+  outcome.end_ps += KC_PS_PER_MS * 2000; /* b: 2 s more of preemption, for pages */
+  outcome.kv_wait_ps += KC_PS_PER_MS * 2000;
+  struct kc_log_request b = kc_log_request_of(&outcome, 10, true);
+  struct kc_serving_log left = {.path = "a", .format = "x", .row = &a, .count = 1};
+  struct kc_serving_log right = {.path = "b", .format = "x", .row = &b, .count = 1};
+  struct kc_comparison c;
+  struct kc_diag diag;
+  (void)state;
+  assert_int_equal(KC_OK, kc_compare(&c, &left, &right, false, &diag));
+  assert_int_equal(KC_PARTS_ALL, c.parts);
+  for (int i = 0; i < KC_STAGES; i++) {
+    near(first[i], c.stage[i].first_a_s);
+    near(whole[i], c.stage[i].a_s);
+  }
+  assert_int_equal(KC_STAGE_KV_WAIT, c.worst[0].stage);
+  near(2, c.worst[0].share_s[KC_STAGE_KV_WAIT]);
+  b.parted = false; /* a side that does not know: both are told less */
+  assert_int_equal(KC_OK, kc_compare(&c, &left, &right, false, &diag));
+  assert_int_equal(KC_PARTS_QUEUE, c.parts);
+  near(5, c.stage[KC_STAGE_QUEUE].a_s);
+  near(4, c.stage[KC_STAGE_PREFILL].a_s);
+  near(11, c.stage[KC_STAGE_DECODE].a_s);
 }
 
 int main(void)
@@ -168,6 +217,7 @@ int main(void)
       cmocka_unit_test(test_aiperf_units),
       cmocka_unit_test(test_what_is_wrong_is_said),
       cmocka_unit_test(test_percentiles),
-      cmocka_unit_test(test_comparison_finds_the_stage)};
+      cmocka_unit_test(test_comparison_finds_the_stage),
+      cmocka_unit_test(test_terms_of_our_own_runs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,9 @@ static void add_outcome(struct toy *toy, uint32_t request, enum kc_status status
     .arrival_ps = fixture->requests[request].arrival_ps,
     .first_token_ps = toy->produced[request] > 0 ? first : KC_PS_NEVER,
     .end_ps = toy->clock_ps,
-    .resident_ps = toy->clock_ps - toy->joined_ps[request]};
+    .resident_ps = toy->clock_ps - toy->joined_ps[request],
+    .kv_wait_ps = request % 7, .host_ps = request % 5,
+    .first = {.resident_ps = request % 3, .kv_wait_ps = request % 2, .host_ps = request % 4}};
 }
 
 static void admit(struct toy *toy)

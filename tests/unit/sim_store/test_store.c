@@ -112,6 +112,11 @@ static void test_rows_come_back(void **state)
     assert_int_equal(sqlite3_column_int64(row, 15), o->contaminated);
     assert_int_equal(sqlite3_column_int64(row, 16), o->request % 3);
     assert_int_equal(sqlite3_column_int64(row, 17), o->request % 2);
+    assert_int_equal(sqlite3_column_int64(row, 18), o->kv_wait_ps);
+    assert_int_equal(sqlite3_column_int64(row, 19), o->host_ps);
+    assert_int_equal(sqlite3_column_int64(row, 20), o->first.resident_ps);
+    assert_int_equal(sqlite3_column_int64(row, 21), o->first.kv_wait_ps);
+    assert_int_equal(sqlite3_column_int64(row, 22), o->first.host_ps);
   }
   assert_int_equal(sqlite3_step(row), SQLITE_DONE);
   sqlite3_finalize(row);
@@ -136,7 +141,7 @@ static void test_file_is_marked(void **state)
   struct place *place = *state;
   struct kc_store *store = open_store(place->path);
   assert_int_equal(scalar(store, "PRAGMA application_id"), 0x6b766370);
-  assert_int_equal(scalar(store, "PRAGMA user_version"), 4);
+  assert_int_equal(scalar(store, "PRAGMA user_version"), 5);
   assert_int_equal(scalar(store, "PRAGMA synchronous"), 2);
   assert_int_equal(scalar(store, "PRAGMA foreign_keys"), 1);
   assert_int_equal(scalar(store, "SELECT journal_mode = 'wal' FROM pragma_journal_mode"), 1);
@@ -244,7 +249,8 @@ static const struct {
   {"DELETE FROM request WHERE sequence = 209", "209 request rows"},
   {"INSERT INTO request SELECT run_id, 999, request, status, reason, arrival_ps, first_token_ps,"
    " end_ps, resident_ps, input_tokens, max_tokens, output_tokens, preemptions, cached_tokens,"
-   " recached_tokens, contaminated, tenant, class FROM request"
+   " recached_tokens, contaminated, tenant, class, kv_wait_ps, host_ps, first_resident_ps,"
+   " first_kv_wait_ps, first_host_ps FROM request"
    " WHERE sequence = 4", "211 request rows"},
   {"UPDATE histogram SET count = count + 1 WHERE metric = 'itl' AND low_ps ="
    " (SELECT max(low_ps) FROM histogram WHERE metric = 'itl')", "gaps in the ITL histogram"},

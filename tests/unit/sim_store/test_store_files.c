@@ -187,11 +187,11 @@ static void test_other_schemas(void **state)
 {
   struct place *place = *state;
   make_database(place->path, 1);
-  run_sql(place->path, "PRAGMA user_version = 5");
-  expect_refused(place->path, KC_ERR_STORE, "schema 5, written by a newer kvcap");
+  run_sql(place->path, "PRAGMA user_version = 6");
+  expect_refused(place->path, KC_ERR_STORE, "schema 6, written by a newer kvcap");
   run_sql(place->path, "PRAGMA user_version = -1");
   expect_refused(place->path, KC_ERR_STORE, "damaged: schema -1");
-  run_sql(place->path, "PRAGMA user_version = 4; DROP TABLE violation");
+  run_sql(place->path, "PRAGMA user_version = 5; DROP TABLE violation");
   expect_refused(place->path, KC_ERR_STORE, "7 of the 8 tables");
 }
 
@@ -204,7 +204,9 @@ static void test_older_schema_is_migrated(void **state)
                                       "slo_met", "contaminated", "trust", "trust_basis",
                                       "outside_ps"};
   static const char *const since_request[] = {"cached_tokens", "recached_tokens", "contaminated",
-                                              "tenant", "class"};
+                                              "tenant", "class", "kv_wait_ps", "host_ps",
+                                              "first_resident_ps", "first_kv_wait_ps",
+                                              "first_host_ps"};
   struct place *place = *state;
   struct kc_store *store = NULL;
   struct kc_diag diag = {0};
