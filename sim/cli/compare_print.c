@@ -36,6 +36,12 @@ static const char *holds(enum kc_stage stage, enum kc_parts parts)
   return parts == KC_PARTS_NONE ? "   with the queue and the host" : "   with the host";
 }
 
+/* Milliseconds of a difference; what vanishes in print has no sign. */
+static double ms(double difference_s)
+{
+  return fabs(difference_s) < 5e-6 ? 0 : 1e3 * difference_s;
+}
+
 void kc_compare_print_stages(const struct kc_comparison *c)
 {
   printf("\n  mean of a request, ms\n  %-10s %12s %12s %12s %12s %12s\n", "", "a", "b", "b - a",
@@ -45,7 +51,7 @@ void kc_compare_print_stages(const struct kc_comparison *c)
     if (!kc_stage_is_known((enum kc_stage)s, c->parts)) continue;
     const double whole = stage->b_s - stage->a_s, first = stage->first_b_s - stage->first_a_s;
     printf("  %-10s %12.2f %12.2f %+12.2f %+12.2f %+12.2f%s\n", kc_stage_name((enum kc_stage)s),
-           1e3 * stage->a_s, 1e3 * stage->b_s, 1e3 * whole, 1e3 * first, 1e3 * (whole - first),
+           1e3 * stage->a_s, 1e3 * stage->b_s, ms(whole), ms(first), ms(whole - first),
            holds((enum kc_stage)s, c->parts));
   }
   printf("\n  requests that differ most\n  %8s %14s %14s %14s   carried by\n", "row", "E2E a",
