@@ -35,4 +35,10 @@ if(KC_EMU_FOUND)
   add_dependencies(engine_emulated kvcap_emu)
   add_test(NAME prop.engine_emulated COMMAND engine_emulated)
   kc_test_properties(prop.engine_emulated prop "${CMAKE_CURRENT_LIST_DIR}/engine_emulated.c")
+
+  add_test(NAME prop.engine_faults_emulated COMMAND engine_faults --runs 30 --requests 6
+    --module "$<TARGET_FILE:kvcap_emu>")
+  set_tests_properties(prop.engine_faults_emulated PROPERTIES LABELS "prop;ci" TIMEOUT 600
+    ENVIRONMENT "${test_environment}")
+  add_dependencies(engine_faults kvcap_emu)
 endif()
