@@ -16,6 +16,7 @@
 #include "engine/base/check.h"
 #include "sim/cli/cmd_engine.h"
 #include "sim/cli/engine_device.h"
+#include "sim/cli/engine_injected.h"
 #include "sim/cli/engine_model.h"
 #include "sim/cli/engine_prompt.h"
 #include "sim/cli/engine_setup.h"
@@ -96,8 +97,9 @@ static const struct kc_cli_usage usage = {
     .synopsis = "SCENARIO [options]  |  engine run --model NAME --prompt TEXT [options]",
     .about = "Runs the scenario's requests through the reference engine: its scheduler and page\n"
              "pool, with a synthetic model of under 100,000 parameters in place of its own.\n"
-             "Exit status 1 when it decides otherwise than the simulator. With --model it\n"
-             "continues prompts instead: bytes in, bytes out.",
+             "Exit status 1 when it decides otherwise than the simulator. Faults that the\n"
+             "scenario injects strike the tables that attention reads; status 6 when one is\n"
+             "missed or anybody else is hurt. With --model it continues prompts instead.",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .positional_min = 0,
@@ -122,6 +124,7 @@ struct session {
   struct kc_engine_model model;
   struct kc_run run;
   struct kc_engine engine;
+  struct kc_engine_faults faults;
   uint32_t threads;
   double host_seconds;
   char simulated[KC_SHA256_HEX_BYTES], decided[KC_SHA256_HEX_BYTES];
@@ -192,6 +195,24 @@ static enum kc_err compute(struct session *s, struct kc_diag *diag)
   return KC_OK;
 }
 
+/* With faults: the run without them, for its tokens. */
+static enum kc_err compute_sound(struct session *s, struct kc_diag *diag)
+{
+  KC_ASSERT(s->faults.asked.kinds != 0);
+  enum kc_err err = compute(s, diag);
+  if (err == KC_OK && s->run.sessions) {
+    err = kc_fail(diag, KC_ERR_INPUT, "the scenario injects faults into sessions: who comes next "
+                  "depends on who was aborted, so there is nothing to compare with; take an open "
+                  "trace or a closed loop");
+  }
+  if (err == KC_OK) err = kc_engine_faults_keep(&s->faults, &s->engine, &s->run, diag);
+  if (s->engine.log.file != NULL) (void)fclose(s->engine.log.file);
+  kc_engine_free(&s->engine);
+  kc_engine_model_free(&s->model);
+  kc_run_deinit(&s->run);
+  return err;
+}
+
 /* Digest of all tokens, by request; and the file, where one is wanted. */
 static enum kc_err write_tokens(struct session *s, struct kc_diag *diag)
 {
@@ -224,9 +245,15 @@ static bool is_virtual(const struct session *s)
   return s->arguments->clock == KC_ENGINE_VIRTUAL;
 }
 
+/* The simulator's faults strike elsewhere. */
+static bool has_simulated(const struct session *s)
+{
+  return is_virtual(s) && s->faults.asked.kinds == 0;
+}
+
 static bool decides_alike(const struct session *s)
 {
-  return !is_virtual(s) || strcmp(s->simulated, s->decided) == 0;
+  return !has_simulated(s) || strcmp(s->simulated, s->decided) == 0;
 }
 
 static void print_device(const struct session *s)
@@ -265,11 +292,12 @@ static void print_text(const struct session *s)
          kc_run_grouped(exec->host.counter[KC_COUNT_CHECKS], n[0]),
          kc_run_grouped(exec->host.counter[KC_COUNT_ENTRIES], n[1]),
          kc_run_grouped(exec->host.counter[KC_COUNT_EVENTS], n[2]));
+  kc_engine_faults_print(&s->faults, &s->engine);
   printf("clock       %s; makespan %.3f s, %.1f output tokens/s\n",
          is_virtual(s) ? "virtual" : "this machine's",
          (double)sum->makespan_ps / (double)KC_PS_PER_S, (double)sum->output_tok_s_micro / 1e6);
   printf("decisions   sha256 %s\n", s->decided);
-  if (is_virtual(s)) {
+  if (has_simulated(s)) {
     printf("            %s\n", decides_alike(s) ? "equal to the simulator's, byte for byte"
                                                 : "NOT equal to the simulator's");
   }
@@ -295,8 +323,8 @@ static int print_json(const struct session *s)
                            count(exec->host.counter[KC_COUNT_EVENTS]));
   json_t *decisions = json_pack(
       "{s:s, s:o, s:o, s:o}", "sha256", s->decided, "bytes", count(s->engine.log.bytes),
-      "simulator_sha256", is_virtual(s) ? json_string(s->simulated) : json_null(), "equal",
-      is_virtual(s) ? json_boolean(decides_alike(s)) : json_null());
+      "simulator_sha256", has_simulated(s) ? json_string(s->simulated) : json_null(), "equal",
+      has_simulated(s) ? json_boolean(decides_alike(s)) : json_null());
   json_t *host = json_pack("{s:f, s:i}", "host_seconds", s->host_seconds, "threads",
                            (int)s->threads);
   json_t *times = json_pack(
@@ -305,14 +333,16 @@ static int print_json(const struct session *s)
       kc_run_statistic_json(&sum->ttft, is_virtual(s) ? "predicted" : "measured"), "tpot_ms",
       kc_run_statistic_json(&sum->tpot, is_virtual(s) ? "predicted" : "measured"));
   json_t *root = json_pack(
-      "{s:i, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", ENGINE_SCHEMA,
+      "{s:i, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
+      ENGINE_SCHEMA,
       "name", kc_cli_json_string(s->scenario.name), "device",
       kc_cli_json_string(kc_engine_device_name(&s->device)), "clock",
       is_virtual(s) ? "virtual" : "wall", "model_parameters",
       count(kc_engine_model_parameters(&s->model)), "requests", count(sum->requests_total),
       "requests_completed", count(sum->requests_by_status[KC_STATUS_COMPLETED]), "steps",
-      count(exec->steps), "tokens", tokens, "page_tags", tags, "decisions", decisions, "times",
-      times, "host", host);
+      count(exec->steps), "tokens", tokens, "page_tags", tags, "faults",
+      kc_engine_faults_json(&s->faults, &s->engine), "decisions", decisions, "times", times,
+      "host", host);
   return kc_cli_print_json(root);
 }
 
@@ -323,8 +353,13 @@ static int report(struct session *s)
   if (write_tokens(s, &diag) != KC_OK) return kc_cli_fail(&diag);
   if (s->arguments->json) status = print_json(s);
   else print_text(s);
-  if (status != 0 || decides_alike(s)) return status;
   fflush(stdout);
+  if (status == 0 && !kc_engine_faults_held(&s->faults, &s->engine)) {
+    kc_cli_note("a fault was missed, or somebody was aborted or changed by mistake: please report "
+                "the scenario");
+    return 6;
+  }
+  if (status != 0 || decides_alike(s)) return status;
   kc_cli_note("the engine decided otherwise than the simulator: please report the scenario");
   return 1;
 }
@@ -356,20 +391,22 @@ static int run_session(struct session *s, const char *path)
     return kc_cli_fail(&diag);
   }
   if (load_scenario(s, path) != KC_OK) return kc_cli_fail_list(&s->problems);
-  if (s->scenario.pool[0].inject.kinds != 0) {
-    kc_fail(&diag, KC_ERR_INPUT, "the scenario injects faults, which `kvcap engine run` does not: "
-            "remove the key `faults`, or use `kvcap run`");
-    return kc_cli_fail(&diag);
-  }
   kc_interrupt_catch();
   enum kc_err err = check_replicas(s, &diag);
-  if (err == KC_OK && is_virtual(s)) err = simulate(s, &diag);
+  if (err == KC_OK) err = kc_engine_faults_take(&s->faults, &s->scenario, &diag);
+  if (err == KC_OK && has_simulated(s)) err = simulate(s, &diag);
+  if (err == KC_OK && s->faults.asked.kinds != 0) err = compute_sound(s, &diag);
+  if (err == KC_OK) kc_engine_faults_arm(&s->faults, &s->engine);
   if (err == KC_OK) err = compute(s, &diag);
+  if (err == KC_OK && s->faults.asked.kinds != 0) {
+    kc_engine_faults_compare(&s->faults, &s->engine, &s->run);
+  }
   const int status = err == KC_OK ? report(s) : kc_cli_fail(&diag);
   if (s->engine.log.file != NULL) (void)fclose(s->engine.log.file);
   kc_engine_free(&s->engine);
   kc_engine_model_free(&s->model);
   kc_run_deinit(&s->run);
+  kc_engine_faults_free(&s->faults);
   return status;
 }
 

@@ -160,11 +160,22 @@ enum kc_err kc_engine_attach(struct kc_engine *engine, struct kc_run *run,
       .requests = run->requests, .request_count = run->request_count,
       .output_tokens = output_tokens(run), .max_model_len = sched->max_model_len,
       .prompts = texts_of(engine, run), .end_token = -1, .team = engine->team, .threads = threads,
-      .clock = clock == KC_ENGINE_VIRTUAL ? &engine->predicted : NULL};
+      .clock = clock == KC_ENGINE_VIRTUAL ? &engine->predicted : NULL,
+      .probe = engine->fault_every > 0 ? &engine->probe : NULL};
+  const struct kc_tag_faults_config faults = {
+      .kinds = engine->fault_kinds, .every_steps = engine->fault_every, .seed = instance->seed,
+      .slots = sched->max_running, .requests = run->request_count};
   size_t need = kc_exec_need(&exec);
-  if (__builtin_add_overflow(need, kc_decision_need(sched->max_running), &need)) need = SIZE_MAX;
+  if (__builtin_add_overflow(need, kc_decision_need(sched->max_running) +
+                             kc_tag_faults_need(&faults), &need)) {
+    need = SIZE_MAX;
+  }
   KC_TRY(kc_arena_init(&engine->arena, need, diag));
   KC_TRY(kc_exec_init(&engine->exec, &exec, &engine->arena, diag));
+  if (engine->fault_every > 0) {
+    KC_TRY(kc_tag_faults_init(&engine->faults, &faults, &engine->arena));
+    engine->probe = kc_tag_faults_probe(&engine->faults);
+  }
   const struct kc_executor executor = kc_exec_executor(&engine->exec);
   engine->tap.row = exec_row;
   engine->tap.row_context = &engine->exec;

@@ -16,6 +16,7 @@
 #include "engine/base/digest.h"
 #include "engine/exec/executor.h"
 #include "engine/exec/decision.h"
+#include "engine/exec/tag_fault.h"
 #include "sim/scenario/scenario_run.h"
 
 enum kc_engine_clock { KC_ENGINE_VIRTUAL, KC_ENGINE_WALL };
@@ -44,6 +45,9 @@ struct kc_engine {
   struct kc_content_prompts texts;
   struct kc_decision_tap tap;
   struct kc_engine_log log;
+  uint32_t fault_kinds, fault_every; /* every 0: no faults */
+  struct kc_tag_faults faults;
+  struct kc_exec_probe probe;
 };
 
 /* The model's parameters: under 100,000. `positions`: tokens a sequence may have. `site` NULL: the
@@ -56,7 +60,8 @@ void kc_engine_model_free(struct kc_engine_model *model);
 /* A tap alone, before the predicted executor: what the simulator decides. */
 enum kc_err kc_engine_attach_tap(struct kc_engine *engine, struct kc_run *run,
                                  struct kc_diag *diag);
-/* Everything. `engine` is zeroed by the caller but for log.file. A device takes no threads. */
+/* Everything. `engine` is zeroed by the caller, but for log.file and what it says of faults. A
+ * device takes no threads. */
 enum kc_err kc_engine_attach(struct kc_engine *engine, struct kc_run *run,
                              const struct kc_engine_model *model, enum kc_engine_clock clock,
                              uint32_t threads, struct kc_diag *diag);
