@@ -35,6 +35,7 @@
 /* Each returns the exit status of the program. argv[0] is the command's name. */
 int kc_cmd_fit(int argc, char **argv);
 int kc_cmd_run(int argc, char **argv);
+int kc_cmd_sweep(int argc, char **argv);
 int kc_cmd_engine(int argc, char **argv);
 int kc_cmd_trace(int argc, char **argv);
 int kc_cmd_report(int argc, char **argv);
@@ -67,7 +68,7 @@ int kc_cli_run_part(const struct kc_cli_parts *parts, int argc, char **argv);
 
 /* ---- arguments ---- */
 
-enum { KC_CLI_POSITIONAL_MAX = 16 };
+enum { KC_CLI_POSITIONAL_MAX = 256 };
 
 struct kc_cli_usage {
   const char *name;      /* "fit", or "db verify" */

@@ -1,16 +1,18 @@
 /* kvcap db: what is in a results database, and whether it is whole.
  *
- *   kvcap db info FILE     one line a run
- *   kvcap db verify FILE   integrity, orphans, counts, hashes; exit 4 with every problem listed
+ *   kvcap db info FILE          one line a run, one a sweep
+ *   kvcap db verify FILE        integrity, orphans, counts, hashes; exit 4 with every problem listed
+ *   kvcap db digest FILE        SHA-256 of every table that says nothing of a machine
+ *   kvcap db merge OUT IN...    the sweeps of several files in one
  *
- * Both open the file for reading only.
+ * All but merge open the file for reading only.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/check.h"
 #include "sim/cli/cli.h"
-#include "sim/store/store.h"
+#include "sim/store/store_sweep.h"
 
 enum { DB_SCHEMA = 1 };
 
@@ -25,14 +27,18 @@ static const struct kc_option db_options[] = {
 
 static const struct kc_cli_usage db_usage = {
   .name = "db",
-  .synopsis = "info|verify FILE [--json]",
-  .about = "info lists the runs of a results database; verify checks that the file is whole, that\n"
-           "its rows belong together and that they still give each run's result_sha256.",
+  .synopsis = "info|verify|digest FILE [--json], or: merge OUT IN...",
+  .about = "info lists the runs and sweeps of a results database; verify checks that the file is\n"
+           "whole, that its rows belong together and that they still give each run's\n"
+           "result_sha256; digest prints a SHA-256 of every table, machine facts apart; merge adds\n"
+           "the sweeps of files (the shards of one, say) to OUT, whose rows depend neither on how\n"
+           "points were dealt out to the files nor on their order. Runs are not merged.",
   .options = db_options,
   .option_count = sizeof db_options / sizeof db_options[0],
   .positional_min = 2,
-  .positional_max = 2,
-  .epilogue = "examples:\n  kvcap db info kvcap.db\n  kvcap db verify kvcap.db",
+  .positional_max = KC_CLI_POSITIONAL_MAX,
+  .epilogue = "examples:\n  kvcap db info kvcap.db\n  kvcap db verify kvcap.db\n"
+              "  kvcap db merge all.db shard-1.db shard-2.db",
 };
 
 /* ---- info ---- */
@@ -90,27 +96,58 @@ static enum kc_err print_run(void *context, const struct kc_run_brief *run)
   return KC_OK;
 }
 
+static enum kc_err add_sweep(void *context, const struct kc_sweep_brief *sweep)
+{
+  KC_ASSERT(sweep->id > 0);
+  json_t *row = json_pack("{s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "id",
+                          (json_int_t)sweep->id, "name", sweep->name, "sweep_sha256",
+                          sweep->sweep_sha256, "points", (json_int_t)sweep->points, "done",
+                          (json_int_t)sweep->done, "no_fit", (json_int_t)sweep->no_fit, "refused",
+                          (json_int_t)sweep->refused, "failed", (json_int_t)sweep->failed);
+  return row != NULL && json_array_append_new(context, row) == 0 ? KC_OK : KC_ERR_MEMORY;
+}
+
+static enum kc_err print_sweep(void *context, const struct kc_sweep_brief *sweep)
+{
+  uint64_t *count = context;
+  const int64_t here = sweep->done + sweep->no_fit + sweep->refused + sweep->failed;
+  KC_ASSERT(sweep->points > 0);
+  if (*count == 0) {
+    printf("%5s %9s %9s %9s %9s %9s  %s\n", "sweep", "points", "here", "no fit", "refused",
+           "failed", "name");
+  }
+  *count += 1;
+  printf("%5lld %9lld %9lld %9lld %9lld %9lld  %s\n", (long long)sweep->id,
+         (long long)sweep->points, (long long)here, (long long)sweep->no_fit,
+         (long long)sweep->refused, (long long)sweep->failed, sweep->name);
+  return KC_OK;
+}
+
 static int info_json(struct kc_store *store)
 {
-  struct kc_diag diag;
-  json_t *runs = json_array();
-  if (runs == NULL) return kc_cli_print_json(NULL);
-  const enum kc_err err = kc_store_each_run(store, add_run, runs, &diag);
+  struct kc_diag diag = {0};
+  json_t *runs = json_array(), *sweeps = json_array();
+  enum kc_err err = runs == NULL || sweeps == NULL ? KC_ERR_MEMORY : KC_OK;
+  if (err == KC_OK) err = kc_store_each_run(store, add_run, runs, &diag);
+  if (err == KC_OK) err = kc_store_each_sweep(store, add_sweep, sweeps, &diag);
   if (err != KC_OK) {
     json_decref(runs);
+    json_decref(sweeps);
     return err == KC_ERR_MEMORY ? kc_cli_print_json(NULL) : kc_cli_fail(&diag);
   }
-  return kc_cli_print_json(json_pack("{s:i, s:i, s:o}", "schema", DB_SCHEMA, "database_schema",
-                                  KC_STORE_SCHEMA, "runs", runs));
+  return kc_cli_print_json(json_pack("{s:i, s:i, s:o, s:o}", "schema", DB_SCHEMA,
+                                     "database_schema", KC_STORE_SCHEMA, "runs", runs, "sweeps",
+                                     sweeps));
 }
 
 static int info(struct kc_store *store, const struct db_arguments *arguments)
 {
   if (arguments->json) return info_json(store);
   struct kc_diag diag;
-  uint64_t count = 0;
-  if (kc_store_each_run(store, print_run, &count, &diag) != KC_OK) return kc_cli_fail(&diag);
-  if (count == 0) printf("no runs\n");
+  uint64_t runs = 0, sweeps = 0;
+  if (kc_store_each_run(store, print_run, &runs, &diag) != KC_OK) return kc_cli_fail(&diag);
+  if (kc_store_each_sweep(store, print_sweep, &sweeps, &diag) != KC_OK) return kc_cli_fail(&diag);
+  if (runs == 0 && sweeps == 0) printf("no runs\n");
   return 0;
 }
 
@@ -172,23 +209,107 @@ static int verify(struct kc_store *store, const char *path, const struct db_argu
   return print_verdict(&problems, totals, older, path, arguments);
 }
 
+/* ---- digest ---- */
+
+static enum kc_err add_table(void *context, const char *table, uint64_t rows, const char *sha256)
+{
+  KC_ASSERT(table != NULL && sha256 != NULL);
+  json_t *row = json_pack("{s:s, s:I, s:s}", "table", table, "rows", (json_int_t)rows, "sha256",
+                          sha256);
+  return row != NULL && json_array_append_new(context, row) == 0 ? KC_OK : KC_ERR_MEMORY;
+}
+
+static enum kc_err print_table(void *context, const char *table, uint64_t rows,
+                               const char *sha256)
+{
+  (void)context;
+  KC_ASSERT(table != NULL && sha256 != NULL);
+  printf("%s  %-12s %10llu rows\n", sha256, table, (unsigned long long)rows);
+  return KC_OK;
+}
+
+static int digest(struct kc_store *store, const struct db_arguments *arguments)
+{
+  struct kc_diag diag = {0};
+  KC_ASSERT(store != NULL);
+  if (!arguments->json) {
+    const enum kc_err err = kc_store_each_table(store, print_table, NULL, &diag);
+    return err == KC_OK ? 0 : kc_cli_fail(&diag);
+  }
+  json_t *tables = json_array();
+  const enum kc_err err = kc_store_each_table(store, add_table, tables, &diag);
+  if (err != KC_OK) {
+    json_decref(tables);
+    return err == KC_ERR_MEMORY ? kc_cli_print_json(NULL) : kc_cli_fail(&diag);
+  }
+  return kc_cli_print_json(json_pack("{s:i, s:o}", "schema", DB_SCHEMA, "tables", tables));
+}
+
+/* ---- merge ---- */
+
+static int merge(const char *out, const char *const *from, size_t count)
+{
+  struct kc_store *store = NULL;
+  struct kc_diag diag;
+  uint64_t sweeps = 0;
+  KC_ASSERT(out != NULL);
+  if (count == 0) {
+    kc_fail(&diag, KC_ERR_USAGE, "too few arguments; expected: kvcap db merge OUT IN...");
+    return kc_cli_fail(&diag);
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(from[i], out) != 0) continue;
+    kc_fail(&diag, KC_ERR_USAGE, "%s is to be merged into itself; name another OUT", out);
+    return kc_cli_fail(&diag);
+  }
+  enum kc_err err = kc_store_open(&store, out, &diag);
+  if (err == KC_OK) err = kc_store_merge(store, from, count, &diag);
+  if (err == KC_OK) err = kc_store_each_sweep(store, print_sweep, &sweeps, &diag);
+  kc_store_close(store);
+  if (err != KC_OK) return kc_cli_fail(&diag);
+  if (sweeps == 0) printf("no sweeps\n");
+  return 0;
+}
+
+/* ---- the command ---- */
+
+/* What is done with one file. */
+static int read_file(const char *what, const char *path, const struct db_arguments *arguments)
+{
+  struct kc_store *store = NULL;
+  struct kc_diag diag;
+  KC_ASSERT(what != NULL && path != NULL);
+  if (kc_store_open_read(&store, path, &diag) != KC_OK) return kc_cli_fail(&diag);
+  const int status = strcmp(what, "verify") == 0   ? verify(store, path, arguments)
+                     : strcmp(what, "digest") == 0 ? digest(store, arguments)
+                                                   : info(store, arguments);
+  kc_store_close(store);
+  return status;
+}
+
 int kc_cmd_db(int argc, char **argv)
 {
   KC_ASSERT(argc >= 1);
   struct db_arguments arguments = {0};
-  struct kc_store *store = NULL;
   struct kc_diag diag;
-  const char *given[2];
-  int status = kc_cli_arguments(&db_usage, &arguments, argc, argv, given, NULL);
+  const char *given[KC_CLI_POSITIONAL_MAX];
+  size_t count;
+  const int status = kc_cli_arguments(&db_usage, &arguments, argc, argv, given, &count);
   if (status >= 0) return status;
-  const bool is_verify = strcmp(given[0], "verify") == 0;
-  if (!is_verify && strcmp(given[0], "info") != 0) {
-    kc_fail(&diag, KC_ERR_USAGE, "\"%.32s\" is not something `kvcap db` does; expected info or "
-            "verify", given[0]);
+  const char *what = given[0];
+  if (strcmp(what, "merge") == 0) {
+    if (!arguments.json) return merge(given[1], given + 2, count - 2);
+    kc_fail(&diag, KC_ERR_USAGE, "--json does not apply to merge; ask `kvcap db info`");
     return kc_cli_fail(&diag);
   }
-  if (kc_store_open_read(&store, given[1], &diag) != KC_OK) return kc_cli_fail(&diag);
-  status = is_verify ? verify(store, given[1], &arguments) : info(store, &arguments);
-  kc_store_close(store);
-  return status;
+  if (strcmp(what, "info") != 0 && strcmp(what, "verify") != 0 && strcmp(what, "digest") != 0) {
+    kc_fail(&diag, KC_ERR_USAGE, "\"%.32s\" is not something `kvcap db` does; expected info, "
+            "verify, digest or merge", what);
+    return kc_cli_fail(&diag);
+  }
+  if (count > 2) {
+    kc_fail(&diag, KC_ERR_USAGE, "`kvcap db %s` takes one file", what);
+    return kc_cli_fail(&diag);
+  }
+  return read_file(what, given[1], &arguments);
 }

@@ -1,10 +1,14 @@
 /* The one piece of process state that a signal handler needs (see interrupt.h). */
 #include "sim/cli/interrupt.h"
 
+#include <assert.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 
-static volatile sig_atomic_t stop_requested;
+/* Lock-free, hence fit for a handler; threads read it while the handler runs on another one. */
+static atomic_int stop_requested;
+static_assert(ATOMIC_INT_LOCK_FREE == 2, "a handler may write an int");
 
 static void on_signal(int number)
 {

@@ -154,13 +154,13 @@ enum kc_err kc_point_evaluate(const struct kc_point_context *context,
                                   result->config_sha256, &result->why);
   if (err == KC_OK && context->known != NULL &&
       context->known(context->known_context, result->config_sha256, result)) {
+    result->known = true;
     return KC_OK;
   }
   if (err == KC_OK && !spec->bill_only) {
     err = kc_point_run(scratch, context->inputs, context->interrupted, &result->why);
   } else if (err == KC_OK && !scratch->fit.fits) {
-    err = kc_fail(&result->why, KC_ERR_NO_FIT, "does not fit (%s): %s", scratch->fit.phase,
-                  scratch->fit.inequality);
+    err = kc_run_no_fit(&scratch->scenario, &scratch->fit, &result->why);
   }
   if (err == KC_ERR_INTERRUPTED) return err;
   result->status = err == KC_OK ? KC_POINT_DONE : status_of(err);

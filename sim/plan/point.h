@@ -66,6 +66,7 @@ struct kc_point_result {
   struct kc_diag why;      /* unless DONE */
   struct kc_figure_set figures;
   bool ran;
+  bool known;              /* the context knew it: whoever does fills in the rest */
   struct kc_cost_trust trust; /* if it ran */
   char config_sha256[KC_SHA256_HEX_BYTES]; /* "" when it could not be worked out */
   char result_sha256[KC_SHA256_HEX_BYTES]; /* "" unless it ran */
@@ -76,7 +77,7 @@ struct kc_point_context {
   struct kc_inputs *inputs;
   const char *version;     /* of the program */
   bool (*interrupted)(void *context); /* may be NULL; asked from every thread */
-  /* Asked with a point's hash before it is run; true when *result is filled with a known result.
+  /* Asked with a point's hash before it is run; true when the result is known: it may fill it.
    * May be NULL. Called from every thread. The hash does not say whether it was to be run. */
   bool (*known)(void *known_context, const char *config_sha256, struct kc_point_result *result);
   void *known_context;

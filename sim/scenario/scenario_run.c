@@ -64,18 +64,23 @@ static enum kc_err take_bounded(struct kc_run *run, struct kc_diag *diag)
   return KC_OK;
 }
 
+enum kc_err kc_run_no_fit(const struct kc_scenario *scenario, const struct kc_fit *fit,
+                          struct kc_diag *diag)
+{
+  KC_ASSERT(!fit->fits);
+  return kc_fail_at(diag, KC_ERR_NO_FIT, scenario->path, 0, 0,
+                    "does not fit (%s): %s; kvcap fit with this scenario and the same --set "
+                    "prints the bill and the nearest change that fits",
+                    fit->phase, fit->inequality);
+}
+
 static enum kc_err compute_memory(struct kc_run *run, struct kc_diag *diag)
 {
   const struct kc_pool_spec *pool = pool_of(run);
   const struct kc_fit *fit = &run->fit;
   KC_TRY(kc_fit_compute(&run->fit, &run->scenario->model, &pool->precision, &pool->gpu,
                         &pool->memory, diag));
-  if (!fit->fits) {
-    return kc_fail_at(diag, KC_ERR_NO_FIT, run->scenario->path, 0, 0,
-                      "does not fit (%s): %s; kvcap fit with this scenario and the same --set "
-                      "prints the bill and the nearest change that fits",
-                      fit->phase, fit->inequality);
-  }
+  if (!fit->fits) return kc_run_no_fit(run->scenario, fit, diag);
   KC_ASSERT(run->fit.pages > 0);
   KC_ASSERT(run->fit.page_size == pool->sched.page_size);
   return take_bounded(run, diag);

@@ -57,6 +57,10 @@ enum kc_err kc_run_prepare(struct kc_run *run, const struct kc_scenario *scenari
 enum kc_err kc_run_prepare_from(struct kc_run *run, const struct kc_scenario *scenario,
                                 struct kc_inputs *inputs, struct kc_diag *diag);
 
+/* KC_ERR_NO_FIT with the sentence about a bill that does not fit. */
+enum kc_err kc_run_no_fit(const struct kc_scenario *scenario, const struct kc_fit *fit,
+                          struct kc_diag *diag);
+
 /* Runs to the end; once per prepare. */
 enum kc_err kc_run_execute(struct kc_run *run, struct kc_diag *diag);
 

@@ -14,7 +14,7 @@
 #include "sim/replay/replay.h"
 
 #define KC_STORE_APPLICATION_ID 0x6b766370
-#define KC_STORE_SCHEMA 5
+#define KC_STORE_SCHEMA 6
 
 enum { KC_STORE_ROWS_MAX = 100000000 }; /* of one run, like the requests of a workload */
 

@@ -21,7 +21,7 @@
 #include "sim/store/store_schema.h"
 
 enum {
-  TABLES = 8,          /* of schema KC_STORE_SCHEMA */
+  TABLES = 12,         /* of schema KC_STORE_SCHEMA */
   PAGE_BYTES_MIN = 512 /* of any SQLite file */
 };
 
@@ -212,7 +212,8 @@ static enum kc_err check_tables(struct kc_store *store, struct kc_diag *diag)
   KC_TRY(kc_store_scalar(store,
                          "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN "
                          "('run', 'host', 'request', 'timeline', 'histogram', 'violation', "
-                         "'run_group', 'measurement')",
+                         "'run_group', 'measurement', 'sweep', 'point', 'point_set', "
+                         "'point_figure')",
                          &tables, "opening it", diag));
   if (tables == TABLES) return KC_OK;
   return kc_fail_at(diag, KC_ERR_STORE, store->path, 0, 0,

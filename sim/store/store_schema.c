@@ -1,4 +1,4 @@
-/* Schema of the results database, as SQL strings; store_open.c applies them.
+/* Schema of the results database, as SQL strings; store_open.c applies them. Sweeps are below.
  *
  *   run 1 --- 1 host          machine facts and paths, kept out of comparisons
  *    |
@@ -159,5 +159,39 @@ static const char spent_schema[] =
   "ALTER TABLE request ADD COLUMN first_kv_wait_ps INTEGER CHECK (first_kv_wait_ps >= 0);"
   "ALTER TABLE request ADD COLUMN first_host_ps INTEGER CHECK (first_host_ps >= 0);";
 
+/* Sweeps. Their rows say nothing of machines, threads or dates: the same question gives the same
+ * bytes. Rows of a point follow the point's own row, so keys are checked at once. */
+static const char sweep_schema[] =
+  "CREATE TABLE sweep ("
+  "id INTEGER PRIMARY KEY CHECK (id > 0),"
+  "name TEXT NOT NULL,"
+  "sweep_sha256 TEXT NOT NULL UNIQUE CHECK (length(sweep_sha256) = 64),"
+  "scenario_sha256 TEXT NOT NULL, scenario_text TEXT NOT NULL,"
+  "sets TEXT NOT NULL, axes TEXT NOT NULL,"
+  "points INTEGER NOT NULL CHECK (points > 0)"
+  ") STRICT;"
+
+  "CREATE TABLE point ("
+  "sweep_id INTEGER NOT NULL REFERENCES sweep(id),"
+  "number INTEGER NOT NULL CHECK (number >= 0)," /* from 0, in the order of the nested loops */
+  "status TEXT NOT NULL CHECK (status IN ('done', 'no_fit', 'refused', 'failed')),"
+  "reason TEXT, trust TEXT, config_sha256 TEXT, result_sha256 TEXT,"
+  "PRIMARY KEY (sweep_id, number)"
+  ") STRICT, WITHOUT ROWID;"
+
+  "CREATE TABLE point_set ("
+  "sweep_id INTEGER NOT NULL, number INTEGER NOT NULL, position INTEGER NOT NULL,"
+  "key TEXT NOT NULL, value TEXT NOT NULL,"
+  "PRIMARY KEY (sweep_id, number, position),"
+  "FOREIGN KEY (sweep_id, number) REFERENCES point(sweep_id, number) ON DELETE CASCADE"
+  ") STRICT, WITHOUT ROWID;"
+
+  "CREATE TABLE point_figure ("
+  "sweep_id INTEGER NOT NULL, number INTEGER NOT NULL,"
+  "figure TEXT NOT NULL, value REAL NOT NULL,"
+  "PRIMARY KEY (sweep_id, number, figure),"
+  "FOREIGN KEY (sweep_id, number) REFERENCES point(sweep_id, number) ON DELETE CASCADE"
+  ") STRICT, WITHOUT ROWID;";
+
 const char *const kc_store_migration[KC_STORE_SCHEMA] = {
-  first_schema, caching_schema, trust_schema, measurement_schema, spent_schema};
+  first_schema, caching_schema, trust_schema, measurement_schema, spent_schema, sweep_schema};

@@ -141,12 +141,12 @@ static void test_file_is_marked(void **state)
   struct place *place = *state;
   struct kc_store *store = open_store(place->path);
   assert_int_equal(scalar(store, "PRAGMA application_id"), 0x6b766370);
-  assert_int_equal(scalar(store, "PRAGMA user_version"), 5);
+  assert_int_equal(scalar(store, "PRAGMA user_version"), KC_STORE_SCHEMA);
   assert_int_equal(scalar(store, "PRAGMA synchronous"), 2);
   assert_int_equal(scalar(store, "PRAGMA foreign_keys"), 1);
   assert_int_equal(scalar(store, "SELECT journal_mode = 'wal' FROM pragma_journal_mode"), 1);
   assert_int_equal(scalar(store, "SELECT count(*) FROM pragma_table_list"
-                          " WHERE schema = 'main' AND name NOT LIKE 'sqlite_%' AND strict"), 8);
+                          " WHERE schema = 'main' AND name NOT LIKE 'sqlite_%' AND strict"), 12);
   kc_store_close(store);
 }
 

@@ -187,12 +187,16 @@ static void test_other_schemas(void **state)
 {
   struct place *place = *state;
   make_database(place->path, 1);
-  run_sql(place->path, "PRAGMA user_version = 6");
-  expect_refused(place->path, KC_ERR_STORE, "schema 6, written by a newer kvcap");
+  char sql[96], newer[64];
+  snprintf(sql, sizeof sql, "PRAGMA user_version = %d", KC_STORE_SCHEMA + 1);
+  snprintf(newer, sizeof newer, "schema %d, written by a newer kvcap", KC_STORE_SCHEMA + 1);
+  run_sql(place->path, sql);
+  expect_refused(place->path, KC_ERR_STORE, newer);
   run_sql(place->path, "PRAGMA user_version = -1");
   expect_refused(place->path, KC_ERR_STORE, "damaged: schema -1");
-  run_sql(place->path, "PRAGMA user_version = 5; DROP TABLE violation");
-  expect_refused(place->path, KC_ERR_STORE, "7 of the 8 tables");
+  snprintf(sql, sizeof sql, "PRAGMA user_version = %d; DROP TABLE violation", KC_STORE_SCHEMA);
+  run_sql(place->path, sql);
+  expect_refused(place->path, KC_ERR_STORE, "11 of the 12 tables");
 }
 
 /* A file as schema 1 left it. It is brought up when a run is stored in it; its old run keeps layout
@@ -222,7 +226,8 @@ static void test_older_schema_is_migrated(void **state)
     snprintf(sql, sizeof sql, "ALTER TABLE request DROP COLUMN %s", since_request[i]);
     run_sql(place->path, sql);
   }
-  run_sql(place->path, "DROP TABLE run_group; DROP TABLE measurement; PRAGMA user_version = 1;"
+  run_sql(place->path, "DROP TABLE run_group; DROP TABLE measurement; DROP TABLE point_set;"
+          "DROP TABLE point_figure; DROP TABLE point; DROP TABLE sweep; PRAGMA user_version = 1;"
           "UPDATE run SET summary_json = json_set(summary_json, '$.schema', 1)");
   expect_failure(kc_store_open_read(&store, place->path, &diag), &diag, KC_ERR_STORE,
                  "the older schema 1");

@@ -1,0 +1,37 @@
+/* A sweep's side of the database (private to sim/plan): its row, its points in batches, and which
+ * answers are there already. Used by one thread, but for kc_sweep_store_knows. */
+#ifndef KC_SIM_PLAN_SWEEP_STORE_H
+#define KC_SIM_PLAN_SWEEP_STORE_H
+
+#include "sim/plan/sweep.h"
+
+struct kc_known;
+
+struct kc_sweep_store {
+  const struct kc_sweep *sweep;
+  int64_t sweep_id;
+  struct kc_known *known;      /* heap, sorted by hash */
+  size_t known_count, known_room;
+};
+
+/* One finished point of a batch. */
+struct kc_finished {
+  uint64_t number;
+  struct kc_point_result *result;
+  bool stored;                 /* the row is there already: nothing to write */
+};
+
+/* Makes the sweep's row and reads what is known. Errors of the store; KC_ERR_FILE. */
+enum kc_err kc_sweep_store_open(struct kc_sweep_store *out, const struct kc_sweep *sweep,
+                                struct kc_diag *diag);
+void kc_sweep_store_close(struct kc_sweep_store *store); /* all-zero is fine */
+
+/* For kc_point_context.known: marks the result as known when a finished point has the hash. Any
+ * thread. */
+bool kc_sweep_store_knows(void *store, const char *config_sha256, struct kc_point_result *result);
+
+/* Reads the answers of known points and writes the others, in one transaction. */
+enum kc_err kc_sweep_store_write(struct kc_sweep_store *store, struct kc_finished *batch,
+                                 size_t count, struct kc_diag *diag);
+
+#endif
