@@ -1,7 +1,7 @@
 /* kvcap db: what is in a results database, and whether it is whole.
  *
  *   kvcap db info FILE          one line a run, one a sweep
- *   kvcap db verify FILE        integrity, orphans, counts, hashes; exit 4 with every problem listed
+ *   kvcap db verify FILE        integrity, orphans, counts, hashes; exit 4 and every problem
  *   kvcap db digest FILE        SHA-256 of every table that says nothing of a machine
  *   kvcap db merge OUT IN...    the sweeps of several files in one
  *
@@ -30,9 +30,9 @@ static const struct kc_cli_usage db_usage = {
   .synopsis = "info|verify|digest FILE [--json], or: merge OUT IN...",
   .about = "info lists the runs and sweeps of a results database; verify checks that the file is\n"
            "whole, that its rows belong together and that they still give each run's\n"
-           "result_sha256; digest prints a SHA-256 of every table, machine facts apart; merge adds\n"
-           "the sweeps of files (the shards of one, say) to OUT, whose rows depend neither on how\n"
-           "points were dealt out to the files nor on their order. Runs are not merged.",
+           "result_sha256; digest prints a SHA-256 of every table, machine facts apart; merge\n"
+           "adds the sweeps of files (the shards of one, say) to OUT, whose rows depend neither\n"
+           "on how points were dealt out to the files nor on their order. Runs are not merged.",
   .options = db_options,
   .option_count = sizeof db_options / sizeof db_options[0],
   .positional_min = 2,

@@ -1,6 +1,6 @@
 /* kvcap sweep: one scenario, some of its keys against lists and ranges, every combination a point.
  *
- *   --vary, --case --grid.h--> points --sweep.h, threads--> rows: printed, and kept with --db
+ *   --vary, --case --vary.h--> points --sweep.h, threads--> rows: printed, and kept with --db
  */
 #include <sched.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ static const struct kc_option options[] = {
      .help = "Keep the points in this database, and take from it those it has: a sweep that was "
              "stopped goes on."},
     {.key = "point", .type = KC_OPTION_U64, .offset = FIELD(point),
-     .set_offset = FIELD(point_given), .min = 0, .max = KC_GRID_POINTS_MAX, .values = "N",
+     .set_offset = FIELD(point_given), .min = 0, .max = KC_VARY_POINTS_MAX, .values = "N",
      .help = "Print the command that computes one point alone, and stop."},
     {.key = "csv", .type = KC_OPTION_FLAG, .offset = FIELD(csv),
      .help = "Print CSV instead of the table."},
@@ -100,20 +100,20 @@ static enum kc_err parse_shard(struct kc_sweep *sweep, const char *text, struct 
   KC_ASSERT(sweep != NULL);
   if (slash != NULL && kc_parse_u64(text, (size_t)(slash - text), &sweep->shard) &&
       kc_parse_u64(slash + 1, strlen(slash + 1), &sweep->shards) && sweep->shard >= 1 &&
-      sweep->shard <= sweep->shards && sweep->shards <= KC_GRID_POINTS_MAX) {
+      sweep->shard <= sweep->shards && sweep->shards <= KC_VARY_POINTS_MAX) {
     return KC_OK;
   }
   return kc_fail(diag, KC_ERR_USAGE, "--shard: expected K/N with 1 <= K <= N, such as 2/7, got "
                  "\"%s\"", text);
 }
 
-static enum kc_err build_grid(struct kc_grid *grid, const struct arguments *a,
+static enum kc_err build_grid(struct kc_vary *grid, const struct arguments *a,
                               struct kc_diag *diag)
 {
   KC_ASSERT(grid->axis_count == 0);
-  for (size_t i = 0; i < a->cases.count; i++) KC_TRY(kc_grid_case(grid, a->cases.item[i], diag));
-  for (size_t i = 0; i < a->vary.count; i++) KC_TRY(kc_grid_vary(grid, a->vary.item[i], diag));
-  return kc_grid_finish(grid, a->zip, diag);
+  for (size_t i = 0; i < a->cases.count; i++) KC_TRY(kc_vary_case(grid, a->cases.item[i], diag));
+  for (size_t i = 0; i < a->vary.count; i++) KC_TRY(kc_vary_key(grid, a->vary.item[i], diag));
+  return kc_vary_finish(grid, a->zip, diag);
 }
 
 /* Changes of every point. `trace` is room for the change that --trace is. */
@@ -269,13 +269,13 @@ static int prepare_and_run(struct kc_sweep *sweep, const struct arguments *a)
 int kc_cmd_sweep(int argc, char **argv)
 {
   struct arguments a = {0};
-  struct kc_grid grid;
+  struct kc_vary grid;
   struct kc_diag diag = {0};
   const char *path[1], *sets[KC_SWEEP_BASE_SETS_MAX];
   char trace[KC_DIAG_PATH_BYTES + 32];
   int status = kc_cli_arguments(&usage, &a, argc, argv, path, NULL);
   if (status >= 0) return status;
-  kc_grid_init(&grid);
+  kc_vary_init(&grid);
   struct kc_sweep sweep = {.path = path[0], .sets = sets, .grid = &grid, .bill_only = a.bill,
                            .threads = a.threads > 0 ? a.threads : processors(),
                            .version = KVCAP_VERSION, .interrupted = kc_interrupt_wanted};
@@ -290,6 +290,6 @@ int kc_cmd_sweep(int argc, char **argv)
     status = prepare_and_run(&sweep, &a);
   }
   kc_inputs_destroy(sweep.inputs);
-  kc_grid_free(&grid);
+  kc_vary_free(&grid);
   return status;
 }

@@ -117,7 +117,7 @@ char *kc_sweep_command(const struct kc_sweep *sweep, uint64_t number)
 /* ---- the table ---- */
 
 /* "concurrency" of "workload.closed.concurrency", unless another axis would be called so, too. */
-static const char *heading(const struct kc_grid *grid, uint32_t axis)
+static const char *heading(const struct kc_vary *grid, uint32_t axis)
 {
   KC_ASSERT(axis < grid->axis_count);
   const char *key = grid->axis[axis].key, *dot = strrchr(key, '.');
@@ -130,7 +130,7 @@ static const char *heading(const struct kc_grid *grid, uint32_t axis)
   return last;
 }
 
-static int axis_width(const struct kc_grid *grid, uint32_t axis)
+static int axis_width(const struct kc_vary *grid, uint32_t axis)
 {
   size_t width = strlen(heading(grid, axis));
   for (uint32_t i = 0; i < grid->axis[axis].count; i++) {
@@ -182,10 +182,10 @@ static void table_begin(const struct kc_sweep_output *out)
 static void table_point(const struct kc_sweep_output *out, uint64_t number,
                         const struct kc_point_result *result)
 {
-  const struct kc_grid *grid = out->sweep->grid;
+  const struct kc_vary *grid = out->sweep->grid;
   printf("%5llu", (unsigned long long)number);
   for (uint32_t a = 0; a < grid->axis_count; a++) {
-    put_clean(kc_grid_label(grid, number, a), axis_width(grid, a));
+    put_clean(kc_vary_label(grid, number, a), axis_width(grid, a));
   }
   for (uint32_t i = 0; i < out->figure_count; i++) {
     const enum kc_figure f = out->figure[i];
@@ -235,7 +235,7 @@ static void put_cell(const char *text)
 
 static void csv_begin(const struct kc_sweep_output *out)
 {
-  const struct kc_grid *grid = out->sweep->grid;
+  const struct kc_vary *grid = out->sweep->grid;
   KC_ASSERT(out->figure_count > 0);
   printf("point");
   for (uint32_t a = 0; a < grid->axis_count; a++) {
@@ -259,11 +259,11 @@ static const char *trust_of(const struct kc_point_result *result)
 static void csv_point(const struct kc_sweep_output *out, uint64_t number,
                       const struct kc_point_result *result)
 {
-  const struct kc_grid *grid = out->sweep->grid;
+  const struct kc_vary *grid = out->sweep->grid;
   printf("%llu", (unsigned long long)number);
   for (uint32_t a = 0; a < grid->axis_count; a++) {
     putchar(',');
-    put_cell(kc_grid_label(grid, number, a));
+    put_cell(kc_vary_label(grid, number, a));
   }
   printf(",%s,", kc_point_status_name(result->status));
   put_cell(result->status == KC_POINT_DONE ? "" : result->why.text);
@@ -278,13 +278,21 @@ static void csv_point(const struct kc_sweep_output *out, uint64_t number,
 
 /* ---- JSON ---- */
 
+/* Counts are whole. */
+static json_t *figure_json(enum kc_figure figure, double value)
+{
+  KC_ASSERT((unsigned)figure < KC_FIGURES);
+  const bool whole = kc_figure_decimals(figure) == 0 && value >= -9e15 && value <= 9e15;
+  return whole ? json_integer((json_int_t)value) : json_real(value);
+}
+
 static json_t *figures_json(const struct kc_sweep_output *out, const struct kc_figure_set *set)
 {
   json_t *object = json_object();
   for (uint32_t i = 0; i < out->figure_count; i++) {
     const enum kc_figure f = out->figure[i];
     json_object_set_new(object, kc_figure_name(f),
-                        set->known[f] ? json_real(set->value[f]) : json_null());
+                        set->known[f] ? figure_json(f, set->value[f]) : json_null());
   }
   return object;
 }
@@ -297,12 +305,12 @@ static json_t *text_or_null(const char *text)
 static json_t *point_json(const struct kc_sweep_output *out, uint64_t number,
                           const struct kc_point_result *result)
 {
-  const struct kc_grid *grid = out->sweep->grid;
+  const struct kc_vary *grid = out->sweep->grid;
   json_t *object = json_object(), *values = json_object();
   char *command = kc_sweep_command(out->sweep, number);
   for (uint32_t a = 0; a < grid->axis_count; a++) {
     json_object_set_new(values, grid->axis[a].key,
-                        kc_cli_json_string(kc_grid_label(grid, number, a)));
+                        kc_cli_json_string(kc_vary_label(grid, number, a)));
   }
   json_object_set_new(object, "point", json_integer((json_int_t)number));
   json_object_set_new(object, "values", values);
@@ -318,7 +326,7 @@ static json_t *point_json(const struct kc_sweep_output *out, uint64_t number,
   return object;
 }
 
-static json_t *axes_json(const struct kc_grid *grid)
+static json_t *axes_json(const struct kc_vary *grid)
 {
   json_t *axes = json_array();
   for (uint32_t a = 0; a < grid->axis_count; a++) {

@@ -1,11 +1,11 @@
 /* Threads of a sweep (see sweep.h). Around runs: it may allocate.
  *
- *   ring[number % RING]   FREE -> TAKEN (a worker evaluates) -> READY -> WRITTEN -> FREE (emitted)
+ *   ring[position % RING]   FREE -> TAKEN (evaluated) -> READY -> WRITTEN -> FREE (emitted)
  *
- * Numbers here are positions within the shard. At most RING of them are in flight, so a sweep of any
+ * A position is a number within the shard. At most RING of them are in flight, so a sweep of any
  * size takes the same memory. Slots that are READY or WRITTEN belong to the main thread, TAKEN ones
- * to their worker; the mutex guards the states and the counters, and nobody holds it while a point
- * is evaluated, written or emitted.
+ * to their worker; the mutex guards states and counters, and nobody holds it while a point is
+ * evaluated, written or emitted.
  */
 #include "sim/plan/sweep.h"
 
@@ -18,7 +18,7 @@
 #include "engine/base/check.h"
 #include "sim/plan/sweep_store.h"
 
-enum { RING = 1024, BATCH_MS = 250, TICK_MS = 100 };
+enum { RING = 1024, BATCH = 16, BATCH_MS = 250, TICK_MS = 100 };
 
 enum slot_state { FREE, TAKEN, READY, WRITTEN };
 
@@ -57,7 +57,7 @@ size_t kc_sweep_sets(const struct kc_sweep *sweep, uint64_t number,
 {
   KC_ASSERT(sweep->set_count <= KC_SWEEP_BASE_SETS_MAX);
   for (size_t i = 0; i < sweep->set_count; i++) sets[i] = sweep->sets[i];
-  return sweep->set_count + kc_grid_sets(sweep->grid, number, sets + sweep->set_count);
+  return sweep->set_count + kc_vary_sets(sweep->grid, number, sets + sweep->set_count);
 }
 
 /* ---- workers ---- */
@@ -238,7 +238,7 @@ static enum kc_err supervise(struct work *work, struct kc_diag *diag)
     if (work->workers > 0) wait_a_tick(work);
     going = work->workers > 0;
     const uint64_t limit = work->next;
-    const bool due = now_ms() - batch_ms >= BATCH_MS || work->ready >= RING / 2 || !going;
+    const bool due = now_ms() - batch_ms >= BATCH_MS || work->ready >= BATCH || !going;
     pthread_mutex_unlock(&work->mutex);
     if (due) {
       err = write_batch(work, limit, diag);

@@ -10,7 +10,7 @@
 #ifndef KC_SIM_PLAN_SWEEP_H
 #define KC_SIM_PLAN_SWEEP_H
 
-#include "sim/plan/grid.h"
+#include "sim/plan/vary.h"
 #include "sim/plan/point.h"
 #include "sim/store/store_sweep.h"
 
@@ -22,7 +22,7 @@ struct kc_sweep {
   const char *name;             /* of the sweep */
   const char *const *sets;      /* of every point, before its own; at most KC_SWEEP_BASE_SETS_MAX */
   size_t set_count;
-  const struct kc_grid *grid;   /* finished */
+  const struct kc_vary *grid;   /* finished */
   bool bill_only;               /* the memory bill alone, nothing is run */
   /* ---- how ---- */
   uint64_t shard, shards;       /* 1 <= shard <= shards: points with number % shards == shard - 1 */
@@ -45,7 +45,7 @@ struct kc_sweep_totals {
 };
 
 /* Changes of a point: those of all, then its own. Returns their number; lent by sweep and grid. */
-enum { KC_SWEEP_SETS_MAX = KC_SWEEP_BASE_SETS_MAX + KC_GRID_SETS_MAX };
+enum { KC_SWEEP_SETS_MAX = KC_SWEEP_BASE_SETS_MAX + KC_VARY_SETS_MAX };
 size_t kc_sweep_sets(const struct kc_sweep *sweep, uint64_t number,
                      const char *sets[KC_SWEEP_SETS_MAX]);
 

@@ -56,7 +56,7 @@ static enum kc_err begin(struct kc_sweep_store *out, const char *text, size_t by
   const struct kc_sweep *sweep = out->sweep;
   struct kc_sha256 sha;
   char scenario_sha256[KC_SHA256_HEX_BYTES], sweep_sha256[KC_SHA256_HEX_BYTES];
-  char *sets = join_sets(sweep), *axes = kc_grid_text(sweep->grid), *copy = strndup(text, bytes);
+  char *sets = join_sets(sweep), *axes = kc_vary_text(sweep->grid), *copy = strndup(text, bytes);
   enum kc_err err = KC_ERR_MEMORY;
   kc_sha256_init(&sha);
   kc_sha256_update(&sha, text, bytes);
@@ -233,14 +233,14 @@ static enum kc_err read_known(struct kc_sweep_store *store, struct kc_finished *
 struct row {
   struct kc_stored_pair set[KC_SWEEP_SETS_MAX];
   struct kc_stored_figure figure[KC_FIGURES];
-  char keys[KC_GRID_SETS_MAX][128];
+  char keys[KC_VARY_SETS_MAX][128];
 };
 
 /* The point's own changes: keys and values apart. */
 static uint32_t fill_sets(const struct kc_sweep *sweep, uint64_t number, struct row *row)
 {
-  const char *sets[KC_GRID_SETS_MAX];
-  const size_t count = kc_grid_sets(sweep->grid, number, sets);
+  const char *sets[KC_VARY_SETS_MAX];
+  const size_t count = kc_vary_sets(sweep->grid, number, sets);
   for (size_t i = 0; i < count; i++) {
     const char *equals = strchr(sets[i], '=');
     KC_ASSERT(equals != NULL);

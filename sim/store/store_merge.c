@@ -16,7 +16,7 @@ static const char merging[] = "merging sweeps";
 
 /* ---- merging ---- */
 
-/* Sweeps of all files, before any point is taken: they are numbered in the order of their digests. */
+/* Sweeps of all files, before any point: they are numbered in the order of their digests. */
 static const char make_tables[] =
   "CREATE TEMP TABLE seen (name, sweep_sha256 TEXT PRIMARY KEY, scenario_sha256, scenario_text,"
   " sets, axes, points);"

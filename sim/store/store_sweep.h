@@ -17,7 +17,7 @@ struct kc_sweep_header {
   const char *sweep_sha256;    /* of all that follows */
   const char *scenario_sha256, *scenario_text; /* of the file, before changes */
   const char *sets;            /* changes of every point, one a line */
-  const char *axes;            /* kc_grid_text */
+  const char *axes;            /* kc_vary_text */
   uint64_t points;             /* of the whole sweep, whatever this file holds of it */
 };
 
@@ -84,8 +84,8 @@ enum kc_err kc_store_each_sweep(struct kc_store *store, kc_sweep_visitor visit, 
 enum kc_err kc_store_merge(struct kc_store *store, const char *const *from, size_t count,
                            struct kc_diag *diag);
 
-/* SHA-256 over all rows of a table in the order of its key, types and values. Tables that hold facts
- * of a machine (host, measurement) have none: calls `visit` for every other table, by name. */
+/* SHA-256 over all rows of a table in the order of its key, types and values: calls `visit` for
+ * every table, by name, but those that hold facts of a machine (host, measurement). */
 typedef enum kc_err (*kc_table_visitor)(void *context, const char *table, uint64_t rows,
                                         const char *sha256);
 enum kc_err kc_store_each_table(struct kc_store *store, kc_table_visitor visit, void *context,

@@ -1,5 +1,5 @@
-/* Axes of a sweep (see grid.h). Set-up code: it may allocate. */
-#include "sim/plan/grid.h"
+/* Axes of a sweep (see vary.h). Set-up code: it may allocate. */
+#include "sim/plan/vary.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,17 +9,17 @@
 #include "engine/base/check.h"
 #include "engine/base/number.h"
 
-void kc_grid_init(struct kc_grid *grid)
+void kc_vary_init(struct kc_vary *grid)
 {
   KC_ASSERT(grid != NULL);
   memset(grid, 0, sizeof *grid);
 }
 
-void kc_grid_free(struct kc_grid *grid)
+void kc_vary_free(struct kc_vary *grid)
 {
-  KC_ASSERT(grid->axis_count <= KC_GRID_AXES_MAX);
+  KC_ASSERT(grid->axis_count <= KC_VARY_AXES_MAX);
   for (uint32_t a = 0; a < grid->axis_count; a++) {
-    struct kc_grid_axis *axis = &grid->axis[a];
+    struct kc_vary_axis *axis = &grid->axis[a];
     for (uint32_t i = 0; i < axis->count; i++) {
       free(axis->value[i].label);
       free(axis->value[i].sets);
@@ -27,7 +27,7 @@ void kc_grid_free(struct kc_grid *grid)
     free(axis->value);
     free(axis->key);
   }
-  kc_grid_init(grid);
+  kc_vary_init(grid);
 }
 
 static enum kc_err no_memory(struct kc_diag *diag)
@@ -37,8 +37,8 @@ static enum kc_err no_memory(struct kc_diag *diag)
 
 /* ---- axes and values ---- */
 
-static enum kc_err add_axis(struct kc_grid *grid, const char *key, size_t bytes,
-                            struct kc_grid_axis **out, struct kc_diag *diag)
+static enum kc_err add_axis(struct kc_vary *grid, const char *key, size_t bytes,
+                            struct kc_vary_axis **out, struct kc_diag *diag)
 {
   KC_ASSERT(bytes > 0);
   for (uint32_t a = 0; a < grid->axis_count; a++) {
@@ -47,19 +47,19 @@ static enum kc_err add_axis(struct kc_grid *grid, const char *key, size_t bytes,
     return kc_fail(diag, KC_ERR_USAGE, "--vary: %.*s is varied twice; put all its values into one "
                    "list", (int)bytes, key);
   }
-  if (grid->axis_count == KC_GRID_AXES_MAX) {
+  if (grid->axis_count == KC_VARY_AXES_MAX) {
     return kc_fail(diag, KC_ERR_LIMIT, "--vary: at most %d keys can be varied",
-                   (int)KC_GRID_AXES_MAX);
+                   (int)KC_VARY_AXES_MAX);
   }
   char *copy = strndup(key, bytes);
   if (copy == NULL) return no_memory(diag);
   *out = &grid->axis[grid->axis_count++];
-  **out = (struct kc_grid_axis){.key = copy};
+  **out = (struct kc_vary_axis){.key = copy};
   return KC_OK;
 }
 
 /* Takes over `label` and `sets`, also on failure; either may be NULL (memory ran out). */
-static enum kc_err add_value(struct kc_grid_axis *axis, char *label, char *sets,
+static enum kc_err add_value(struct kc_vary_axis *axis, char *label, char *sets,
                              uint32_t set_count, struct kc_diag *diag)
 {
   enum kc_err err = label == NULL || sets == NULL ? no_memory(diag) : KC_OK;
@@ -67,13 +67,13 @@ static enum kc_err add_value(struct kc_grid_axis *axis, char *label, char *sets,
     if (strcmp(axis->value[i].label, label) != 0) continue;
     err = kc_fail(diag, KC_ERR_USAGE, "--vary: %s has the value \"%.64s\" twice", axis->key, label);
   }
-  if (err == KC_OK && axis->count == KC_GRID_VALUES_MAX) {
+  if (err == KC_OK && axis->count == KC_VARY_VALUES_MAX) {
     err = kc_fail(diag, KC_ERR_LIMIT, "--vary: %s has more than %d values", axis->key,
-                  (int)KC_GRID_VALUES_MAX);
+                  (int)KC_VARY_VALUES_MAX);
   }
   if (err == KC_OK && axis->count == axis->room) {
     const uint32_t room = axis->room == 0 ? 16 : axis->room * 2;
-    struct kc_grid_value *grown = realloc(axis->value, room * sizeof *grown);
+    struct kc_vary_value *grown = realloc(axis->value, room * sizeof *grown);
     if (grown == NULL) {
       err = no_memory(diag);
     } else {
@@ -82,7 +82,7 @@ static enum kc_err add_value(struct kc_grid_axis *axis, char *label, char *sets,
     }
   }
   if (err == KC_OK) {
-    axis->value[axis->count++] = (struct kc_grid_value){label, sets, set_count};
+    axis->value[axis->count++] = (struct kc_vary_value){label, sets, set_count};
     return KC_OK;
   }
   free(label);
@@ -91,7 +91,7 @@ static enum kc_err add_value(struct kc_grid_axis *axis, char *label, char *sets,
 }
 
 /* One value of a key: the change is "key=value". */
-static enum kc_err add_text(struct kc_grid_axis *axis, const char *text, size_t bytes,
+static enum kc_err add_text(struct kc_vary_axis *axis, const char *text, size_t bytes,
                             struct kc_diag *diag)
 {
   char *sets = NULL;
@@ -107,7 +107,7 @@ struct range {
   bool whole, factor;
 };
 
-static enum kc_err bad_range(const struct kc_grid_axis *axis, const char *text, size_t bytes,
+static enum kc_err bad_range(const struct kc_vary_axis *axis, const char *text, size_t bytes,
                              const char *fault, struct kc_diag *diag)
 {
   KC_ASSERT(fault != NULL);
@@ -129,7 +129,7 @@ static bool parse_number(const char *text, size_t bytes, double *value, bool *wh
 }
 
 /* "8..64*2"; `dots` is where the ".." stands. */
-static enum kc_err parse_range(const struct kc_grid_axis *axis, const char *text, size_t bytes,
+static enum kc_err parse_range(const struct kc_vary_axis *axis, const char *text, size_t bytes,
                                size_t dots, struct range *range, struct kc_diag *diag)
 {
   const char *end = text + bytes, *last = text + dots + 2;
@@ -162,7 +162,7 @@ static enum kc_err parse_range(const struct kc_grid_axis *axis, const char *text
 }
 
 /* The values of a range, each worked out from its beginning, so that steps do not add up errors. */
-static enum kc_err add_range(struct kc_grid_axis *axis, const char *text, size_t bytes,
+static enum kc_err add_range(struct kc_vary_axis *axis, const char *text, size_t bytes,
                              size_t dots, struct kc_diag *diag)
 {
   struct range range;
@@ -225,11 +225,11 @@ static bool find_dots(const char *text, size_t bytes, size_t *dots)
   return false;
 }
 
-enum kc_err kc_grid_vary(struct kc_grid *grid, const char *text, struct kc_diag *diag)
+enum kc_err kc_vary_key(struct kc_vary *grid, const char *text, struct kc_diag *diag)
 {
   KC_ASSERT(grid->points == 0);
   const char *equals = strchr(text, '=');
-  struct kc_grid_axis *axis;
+  struct kc_vary_axis *axis;
   if (equals == NULL || equals == text) {
     return kc_fail(diag, KC_ERR_USAGE, "--vary: expected KEY=VALUE,VALUE,... or KEY=FIRST..LAST, "
                    "got \"%.64s\"", text);
@@ -267,7 +267,7 @@ static uint32_t cut_sets(char *text)
     while (end > at && end[-1] == ' ') end--;
     const size_t bytes = (size_t)(end - at);
     if (bytes > 0) {
-      if (memchr(at, '=', bytes) == NULL || ++count > KC_GRID_CASE_SETS_MAX) return 0;
+      if (memchr(at, '=', bytes) == NULL || ++count > KC_VARY_CASE_SETS_MAX) return 0;
       const bool last = *next == '\0';
       memmove(out, at, bytes);
       out[bytes] = '\0';
@@ -279,12 +279,12 @@ static uint32_t cut_sets(char *text)
   return count;
 }
 
-enum kc_err kc_grid_case(struct kc_grid *grid, const char *text, struct kc_diag *diag)
+enum kc_err kc_vary_case(struct kc_vary *grid, const char *text, struct kc_diag *diag)
 {
   KC_ASSERT(grid->axis_count == (grid->has_cases ? 1 : 0));
   KC_ASSERT(grid->points == 0);
   const char *colon = strstr(text, ": ");
-  struct kc_grid_axis *axis = &grid->axis[0];
+  struct kc_vary_axis *axis = &grid->axis[0];
   if (colon == NULL || colon == text) {
     return kc_fail(diag, KC_ERR_USAGE, "--case: expected \"LABEL: KEY=VALUE; KEY=VALUE\", got "
                    "\"%.64s\"", text);
@@ -296,7 +296,7 @@ enum kc_err kc_grid_case(struct kc_grid *grid, const char *text, struct kc_diag 
   if (sets != NULL && count == 0) {
     free(sets);
     return kc_fail(diag, KC_ERR_USAGE, "--case: expected 1 to %d changes KEY=VALUE separated by "
-                   "semicolons, got \"%.64s\"", (int)KC_GRID_CASE_SETS_MAX, colon + 2);
+                   "semicolons, got \"%.64s\"", (int)KC_VARY_CASE_SETS_MAX, colon + 2);
   }
   return add_value(axis, strndup(text, (size_t)(colon - text)), sets, count, diag);
 }
@@ -304,7 +304,7 @@ enum kc_err kc_grid_case(struct kc_grid *grid, const char *text, struct kc_diag 
 /* ---- points ---- */
 
 /* With `zip`, axes have equal lengths. */
-static enum kc_err check_zip(const struct kc_grid *grid, struct kc_diag *diag)
+static enum kc_err check_zip(const struct kc_vary *grid, struct kc_diag *diag)
 {
   const uint32_t first = grid->has_cases;
   KC_ASSERT(grid->axis_count > 0);
@@ -317,7 +317,7 @@ static enum kc_err check_zip(const struct kc_grid *grid, struct kc_diag *diag)
   return KC_OK;
 }
 
-enum kc_err kc_grid_finish(struct kc_grid *grid, bool zip, struct kc_diag *diag)
+enum kc_err kc_vary_finish(struct kc_vary *grid, bool zip, struct kc_diag *diag)
 {
   KC_ASSERT(grid->points == 0);
   if (grid->axis_count == 0) {
@@ -330,16 +330,16 @@ enum kc_err kc_grid_finish(struct kc_grid *grid, bool zip, struct kc_diag *diag)
   const uint32_t zipped = grid->has_cases; /* of zipped axes, the first one counts */
   for (uint32_t a = 0; a < grid->axis_count; a++) {
     if (!zip || a <= zipped) points *= grid->axis[a].count;
-    if (points <= KC_GRID_POINTS_MAX) continue;
+    if (points <= KC_VARY_POINTS_MAX) continue;
     return kc_fail(diag, KC_ERR_LIMIT, "the sweep has more than %d points; vary less at once, or "
-                   "walk lists together with --zip", (int)KC_GRID_POINTS_MAX);
+                   "walk lists together with --zip", (int)KC_VARY_POINTS_MAX);
   }
   KC_ASSERT(points > 0);
   grid->points = points;
   return KC_OK;
 }
 
-uint32_t kc_grid_index(const struct kc_grid *grid, uint64_t point, uint32_t axis)
+uint32_t kc_vary_index(const struct kc_vary *grid, uint64_t point, uint32_t axis)
 {
   KC_ASSERT(point < grid->points);
   KC_ASSERT(axis < grid->axis_count);
@@ -352,30 +352,30 @@ uint32_t kc_grid_index(const struct kc_grid *grid, uint64_t point, uint32_t axis
   return (uint32_t)(point / inner % grid->axis[axis].count);
 }
 
-const char *kc_grid_label(const struct kc_grid *grid, uint64_t point, uint32_t axis)
+const char *kc_vary_label(const struct kc_vary *grid, uint64_t point, uint32_t axis)
 {
-  const uint32_t index = kc_grid_index(grid, point, axis);
+  const uint32_t index = kc_vary_index(grid, point, axis);
   KC_ASSERT(index < grid->axis[axis].count);
   return grid->axis[axis].value[index].label;
 }
 
-size_t kc_grid_sets(const struct kc_grid *grid, uint64_t point,
-                    const char *sets[KC_GRID_SETS_MAX])
+size_t kc_vary_sets(const struct kc_vary *grid, uint64_t point,
+                    const char *sets[KC_VARY_SETS_MAX])
 {
   size_t count = 0;
   KC_ASSERT(sets != NULL);
   for (uint32_t a = 0; a < grid->axis_count; a++) {
-    const struct kc_grid_value *value = &grid->axis[a].value[kc_grid_index(grid, point, a)];
+    const struct kc_vary_value *value = &grid->axis[a].value[kc_vary_index(grid, point, a)];
     const char *at = value->sets;
     for (uint32_t i = 0; i < value->set_count; i++, at += strlen(at) + 1) {
-      KC_ASSERT(count < KC_GRID_SETS_MAX);
+      KC_ASSERT(count < KC_VARY_SETS_MAX);
       sets[count++] = at;
     }
   }
   return count;
 }
 
-char *kc_grid_text(const struct kc_grid *grid)
+char *kc_vary_text(const struct kc_vary *grid)
 {
   char *text = NULL;
   size_t bytes = 0;
@@ -384,7 +384,7 @@ char *kc_grid_text(const struct kc_grid *grid)
   if (out == NULL) return NULL;
   fprintf(out, "%s\n", grid->zip ? "zipped" : "crossed");
   for (uint32_t a = 0; a < grid->axis_count; a++) {
-    const struct kc_grid_axis *axis = &grid->axis[a];
+    const struct kc_vary_axis *axis = &grid->axis[a];
     fprintf(out, "axis %s\n", axis->key);
     for (uint32_t i = 0; i < axis->count; i++) {
       const char *at = axis->value[i].sets;
