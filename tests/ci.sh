@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The longer tests, after tests/run.sh: tests marked `ci` (determinism matrix, installation, long
-# property tests), property tests under the sanitizers, everything with the slow invariants, a build
+# property tests), property tests under the sanitizers, threads under theirs, everything with the slow invariants, a build
 # without asserts, clang, fuzzers.
 # Together with tests/run.sh at most 35 minutes on 2 cores.
 #
@@ -22,6 +22,10 @@ test_build asan --label-regex 'prop' --label-exclude 'ci|soak'
 
 build_preset check
 test_build check --label-regex 'unit|prop|fault' --label-exclude 'ci|soak'
+
+# Threads of a sweep.
+build_preset tsan test_point test_sweep
+test_build tsan --tests-regex '^unit\.(point|sweep)$'
 
 # Asserts compiled out: nothing may depend on one being evaluated.
 build_preset coverage

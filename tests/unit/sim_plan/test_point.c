@@ -21,12 +21,7 @@ static const char *source_folder(void)
   return source != NULL ? source : KVCAP_SOURCE_DIR;
 }
 
-static const char *scenario_path(void)
-{
-  static char path[512];
-  snprintf(path, sizeof path, "%s/scenarios/examples/llama-3.1-8b-h100.yaml", source_folder());
-  return path;
-}
+static char scenario_path[512]; /* set once, by main */
 
 /* This CMocka has floats only. */
 #define assert_double_equal(a, b, within) assert_true((a) - (b) < (within) && (b) - (a) < (within))
@@ -57,7 +52,7 @@ static int tear_down(void **state)
 static struct kc_point_result evaluate(struct fixture *f, const char *const *sets, size_t count)
 {
   struct kc_point_result result;
-  const struct kc_point_spec spec = {.path = scenario_path(), .sets = sets, .set_count = count};
+  const struct kc_point_spec spec = {.path = scenario_path, .sets = sets, .set_count = count};
   assert_int_equal(kc_point_evaluate(&f->context, &spec, f->scratch, &result), KC_OK);
   return result;
 }
@@ -203,7 +198,7 @@ static void *work(void *argument)
     char rate[48];
     const char *sets[] = {"workload.limit=60", rate};
     snprintf(rate, sizeof rate, "workload.rate=%d/4", i + 1);
-    const struct kc_point_spec spec = {.path = scenario_path(), .sets = sets, .set_count = 2};
+    const struct kc_point_spec spec = {.path = scenario_path, .sets = sets, .set_count = 2};
     if (kc_point_evaluate(w->context, &spec, scratch, &w->result[i]) != KC_OK) abort();
   }
   free(scratch);
@@ -237,6 +232,8 @@ static void threads_share_inputs(void **state)
 
 int main(void)
 {
+  snprintf(scenario_path, sizeof scenario_path, "%s/scenarios/examples/llama-3.1-8b-h100.yaml",
+           source_folder());
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(names_are_unique),
       cmocka_unit_test_setup_teardown(figures_agree_with_each_other, set_up, tear_down),
