@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The longer tests, after tests/run.sh: tests marked `ci` (determinism matrix, installation, long
-# property tests), property tests under the sanitizers, threads under theirs, everything with the slow invariants, a build
-# without asserts, clang, fuzzers.
+# property tests), property tests under the sanitizers, threads under theirs, everything with the
+# slow invariants, a build without asserts, clang, fuzzers.
 # Together with tests/run.sh at most 35 minutes on 2 cores.
 #
 #   tests/ci.sh          KVCAP_FUZZ_RUNS sets the inputs of each fuzzer and trace format (100000)

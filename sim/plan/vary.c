@@ -58,12 +58,14 @@ static enum kc_err add_axis(struct kc_vary *grid, const char *key, size_t bytes,
   return KC_OK;
 }
 
-/* Takes over `label` and `sets`, also on failure; either may be NULL (memory ran out). */
+/* Takes over `label` and `sets`, also on failure; either may be NULL (memory ran out). The first
+ * `others` values of the axis are those that it may not repeat. */
 static enum kc_err add_value(struct kc_vary_axis *axis, char *label, char *sets,
-                             uint32_t set_count, struct kc_diag *diag)
+                             uint32_t set_count, uint32_t others, struct kc_diag *diag)
 {
   enum kc_err err = label == NULL || sets == NULL ? no_memory(diag) : KC_OK;
-  for (uint32_t i = 0; err == KC_OK && i < axis->count; i++) {
+  KC_ASSERT(others <= axis->count);
+  for (uint32_t i = 0; err == KC_OK && i < others; i++) {
     if (strcmp(axis->value[i].label, label) != 0) continue;
     err = kc_fail(diag, KC_ERR_USAGE, "--vary: %s has the value \"%.64s\" twice", axis->key, label);
   }
@@ -92,12 +94,12 @@ static enum kc_err add_value(struct kc_vary_axis *axis, char *label, char *sets,
 
 /* One value of a key: the change is "key=value". */
 static enum kc_err add_text(struct kc_vary_axis *axis, const char *text, size_t bytes,
-                            struct kc_diag *diag)
+                            uint32_t others, struct kc_diag *diag)
 {
   char *sets = NULL;
   KC_ASSERT(bytes <= INT32_MAX);
   if (asprintf(&sets, "%s=%.*s", axis->key, (int)bytes, text) < 0) sets = NULL;
-  return add_value(axis, strndup(text, bytes), sets, 1, diag);
+  return add_value(axis, strndup(text, bytes), sets, 1, others, diag);
 }
 
 /* ---- ranges ---- */
@@ -170,6 +172,7 @@ static enum kc_err add_range(struct kc_vary_axis *axis, const char *text, size_t
   KC_TRY(parse_range(axis, text, bytes, dots, &range, diag));
   const double limit = range.last + (range.last < 0 ? -range.last : range.last) * 1e-12;
   double value = range.first;
+  const uint32_t others = axis->count; /* values of one range ascend */
   KC_ASSERT(value <= limit);
   for (uint32_t i = 1; value <= limit; i++) {
     if (range.whole) {
@@ -177,7 +180,7 @@ static enum kc_err add_range(struct kc_vary_axis *axis, const char *text, size_t
     } else {
       snprintf(number, sizeof number, "%.15g", value);
     }
-    if (strcmp(number, before) != 0) KC_TRY(add_text(axis, number, strlen(number), diag));
+    if (strcmp(number, before) != 0) KC_TRY(add_text(axis, number, strlen(number), others, diag));
     memcpy(before, number, sizeof before);
     value = range.factor ? value * range.step : range.first + (double)i * range.step;
   }
@@ -243,7 +246,7 @@ enum kc_err kc_vary_key(struct kc_vary *grid, const char *text, struct kc_diag *
                      "commas", axis->key);
     }
     KC_TRY(find_dots(at, bytes, &dots) ? add_range(axis, at, bytes, dots, diag)
-                                       : add_text(axis, at, bytes, diag));
+                                       : add_text(axis, at, bytes, axis->count, diag));
     at += bytes;
     if (*at == '\0') break;
   }
@@ -298,7 +301,8 @@ enum kc_err kc_vary_case(struct kc_vary *grid, const char *text, struct kc_diag 
     return kc_fail(diag, KC_ERR_USAGE, "--case: expected 1 to %d changes KEY=VALUE separated by "
                    "semicolons, got \"%.64s\"", (int)KC_VARY_CASE_SETS_MAX, colon + 2);
   }
-  return add_value(axis, strndup(text, (size_t)(colon - text)), sets, count, diag);
+  return add_value(axis, strndup(text, (size_t)(colon - text)), sets, count, axis->count,
+                   diag);
 }
 
 /* ---- points ---- */
