@@ -12,6 +12,7 @@ static const struct kc_command parts[] = {
   {"eval", "measure what each precision costs in quality, on a text", kc_cmd_engine_eval},
   {"check", "check every operation, the page tags and the memory of the engine",
    kc_cmd_engine_check},
+  {"bench", "time the operations on a GPU", kc_cmd_engine_bench},
 };
 
 int kc_cmd_engine(int argc, char **argv)
