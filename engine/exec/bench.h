@@ -4,8 +4,8 @@
  *   cold   the L2 is flushed before each run: what a layer meets whose weights and KV pages were
  *          last read a step ago. The median of the runs.
  *   warm   many in a row, divided by their number: launches overlap, the L2 helps.
- * `bytes` are those that the algorithm must move (KV, weights, inputs, outputs), whatever the kernel
- * moves; `flops` those that it must compute.
+ * `bytes` are those that the algorithm must move (KV, weights, inputs, outputs), whatever the
+ * kernel moves; `flops` those that it must compute.
  *
  * On the emulated device the same code runs on small shapes, and times mean nothing.
  */
@@ -31,9 +31,9 @@ enum kc_bench_suite {
 /* Names are those of the files that `kvcap calibrate kernels` reads, where there is one. */
 struct kc_bench_shape {
   uint64_t m, n, k;                       /* products */
-  uint64_t batch, tokens, context;        /* attention: new tokens, cached ones included in context */
+  uint64_t batch, tokens, context;        /* attention: tokens are new, and in context */
   uint64_t heads, kv_heads, head_dim;
-  uint64_t hidden, inter, topk, experts, tp; /* experts: inter of the whole, before tp */
+  uint64_t hidden, inter, topk, experts, tp; /* inter: before tp */
   uint64_t entries;                       /* tag check */
 };
 

@@ -1,4 +1,5 @@
-/* The bench's attention over pages, and what goes with it: writes, the tag check, reading memory. */
+/* The bench's attention over pages, and what goes with it: writes, the tag check, reading memory.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

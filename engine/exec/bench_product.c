@@ -148,7 +148,7 @@ static struct kc_op_grouped_gemm grouped(struct kc_desk *desk, const struct kc_b
   return op;
 }
 
-/* Balanced: choice c of token t is expert (t * topk + c) * step mod experts; distinct in a token. */
+/* Balanced, and distinct in a token: choice i is expert 61 i mod experts. */
 static int32_t *choices(struct kc_desk *desk, const struct kc_bench_shape *s)
 {
   int32_t expert[8192];

@@ -13,6 +13,7 @@ static const struct kc_command parts[] = {
   {"check", "check every operation, the page tags and the memory of the engine",
    kc_cmd_engine_check},
   {"bench", "time the operations on a GPU", kc_cmd_engine_bench},
+  {"rank", "one rank of a model too large for one GPU, on one GPU", kc_cmd_engine_rank},
 };
 
 int kc_cmd_engine(int argc, char **argv)

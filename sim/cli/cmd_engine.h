@@ -8,5 +8,6 @@ int kc_cmd_engine_run(int argc, char **argv);
 int kc_cmd_engine_eval(int argc, char **argv);
 int kc_cmd_engine_check(int argc, char **argv);
 int kc_cmd_engine_bench(int argc, char **argv);
+int kc_cmd_engine_rank(int argc, char **argv);
 
 #endif

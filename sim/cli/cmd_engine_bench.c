@@ -32,8 +32,8 @@ struct arguments {
 
 static const struct kc_option options[] = {
     {.key = "suite", .type = KC_OPTION_LIST, .offset = FIELD(suites), .values = "NAME",
-     .help = "Measure only this: stream, decode, latent, prefill, gemm, w4a16, moe, kv-write, tags; "
-             "repeatable. stream is always measured."},
+     .help = "Measure only this: stream, decode, latent, prefill, gemm, w4a16, moe, kv-write, "
+             "tags; repeatable. stream is always measured."},
     {.key = "runs", .type = KC_OPTION_U32, .offset = FIELD(runs), .min = 1, .max = 101,
      .fallback = "15", .help = "Of each case; the median counts."},
     {.key = "minutes", .type = KC_OPTION_DOUBLE, .offset = FIELD(minutes), .fallback = "0",
@@ -53,9 +53,9 @@ static const struct kc_option options[] = {
 static const struct kc_cli_usage usage = {
     .name = "engine bench",
     .synopsis = "[options]",
-    .about = "Times the engine's operations on the GPU, one at a time: cold (L2 flushed before each\n"
-             "run) and warm (ten in a row, divided by ten), in microseconds, GB/s, share of the\n"
-             "measured read ceiling, and TFLOP/s. Exit status 7 when there is no GPU.",
+    .about = "Times the engine's operations on the GPU, one at a time: cold (L2 flushed before\n"
+             "each run) and warm (ten in a row, divided by ten), in microseconds, GB/s, share of\n"
+             "the measured read ceiling, and TFLOP/s. Exit status 7 when there is no GPU.",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .epilogue = "Examples:\n"
@@ -138,8 +138,8 @@ static void print_ratios(const struct session *s)
     const double g128 = layer_us(s, "int4_g128", rows[i]);
     const double g32 = layer_us(s, "int4_g32", rows[i]);
     if (plain <= 0 || g128 <= 0 || g32 <= 0) continue;
-    printf("a layer's matrices at m = %-3llu  BF16 %.1f us; INT4 g128 %.2f times as fast, g32 %.2f\n",
-           (unsigned long long)rows[i], plain, plain / g128, plain / g32);
+    printf("a layer's matrices at m = %-3llu  BF16 %.1f us; INT4 g128 %.2f times as fast, "
+           "g32 %.2f\n", (unsigned long long)rows[i], plain, plain / g128, plain / g32);
   }
 }
 
