@@ -61,7 +61,10 @@ enum kc_err kc_bound_workload_of(struct kc_bound_workload *workload, const struc
                                               .output_tokens = work->closed.output_tokens,
                                               .max_tokens = work->closed.output_tokens}
                         : rows[i];
-    if (request.input_tokens >= longest) continue; /* will be refused */
+    if (request.input_tokens >= longest) {
+      workload->refused++;
+      continue;
+    }
     workload->length[workload->count++] =
         (struct kc_bound_length){request.input_tokens, kc_request_output(&request, longest)};
   }
@@ -84,6 +87,18 @@ void kc_bound_workload_free(struct kc_bound_workload *workload)
   free(workload->length);
   workload->length = NULL;
   workload->count = 0;
+}
+
+double kc_bound_lost(const struct kc_run *run, const struct kc_bound_workload *workload)
+{
+  const uint64_t pool = (uint64_t)run->pages * run->replay.instance.sched.page_size;
+  uint32_t lost = workload->refused;
+  KC_ASSERT(workload->count > 0);
+  for (uint32_t i = 0; i < workload->count; i++) {
+    const struct kc_bound_length length = workload->length[i];
+    lost += (uint64_t)length.input + length.output - 1 > pool; /* the last token needs no KV */
+  }
+  return (double)lost / ((double)workload->count + workload->refused);
 }
 
 /* ---- floors ---- */
@@ -239,9 +254,9 @@ enum kc_err kc_bound_floors(const struct kc_run *run, const struct kc_bound_work
 /* Totals of the cheapest part of a workload. Each is the least of its kind, so together they are no
  * more than those of any part of that size. */
 struct totals {
-  uint64_t prompt, pairs; /* tokens; (query, key) pairs */
-  uint64_t made;          /* tokens that decode steps make */
-  uint64_t read;          /* sum of the contexts that they read */
+  uint64_t prompt; /* tokens */
+  uint64_t made;   /* tokens that decode steps make */
+  uint64_t read;   /* sum of the contexts that they read */
 };
 
 static int descending(const void *a, const void *b)
@@ -266,13 +281,12 @@ static bool totals_of(struct totals *totals, const struct kc_bound_workload *wor
   const uint32_t count = workload->count;
   uint64_t *value = calloc(count, sizeof *value);
   if (value == NULL) return false;
-  uint64_t *const out[] = {&totals->prompt, &totals->pairs, &totals->made, &totals->read};
-  for (int kind = 0; kind < 4; kind++) {
+  uint64_t *const out[] = {&totals->prompt, &totals->made, &totals->read};
+  for (int kind = 0; kind < 3; kind++) {
     for (uint32_t i = 0; i < count; i++) {
       const uint64_t in = workload->length[i].input, made = workload->length[i].output - 1;
       value[i] = kind == 0   ? in
-                 : kind == 1 ? in * (in + 1) / 2
-                 : kind == 2 ? made
+                 : kind == 1 ? made
                              : made * (in + 1) + made * (made > 0 ? made - 1 : 0) / 2;
     }
     *out[kind] = least_sum(value, count, missing);
@@ -287,45 +301,82 @@ static uint64_t quotient_up(uint64_t value, uint64_t by)
   return value / by + (value % by != 0);
 }
 
-/* Fewest steps that can hold the totals. */
-static uint64_t fewest_steps(const struct kc_run *run, const struct totals *totals)
+/* Fewest steps in which the decodes can be done, and in which everything can. */
+struct fewest {
+  uint64_t decode, all;
+};
+
+static struct fewest fewest_steps(const struct kc_run *run, const struct totals *totals)
 {
   const struct kc_sched_config *sched = &run->replay.instance.sched;
   const uint64_t pool = (uint64_t)run->pages * sched->page_size;
-  uint64_t steps = quotient_up(totals->made, sched->max_running);
+  struct fewest steps = {.decode = quotient_up(totals->made, sched->max_running)};
   const uint64_t by_pool = quotient_up(totals->read, pool);
   const uint64_t chunk = chunk_of(run);
-  if (by_pool > steps) steps = by_pool;
+  if (by_pool > steps.decode) steps.decode = by_pool;
+  steps.all = steps.decode > 0 ? steps.decode : 1;
   if (chunk < UINT64_MAX) { /* decodes share the step with the chunk or have one of their own */
     const uint64_t most = chunk + sched->max_running;
     const uint64_t by_tokens = quotient_up(totals->prompt + totals->made, most);
-    if (by_tokens > steps) steps = by_tokens;
+    if (by_tokens > steps.all) steps.all = by_tokens;
   }
-  return steps > 0 ? steps : 1;
+  KC_ASSERT(steps.all >= steps.decode);
+  return steps;
+}
+
+/* The mean of those steps. What reading a prompt's own past costs is left out: it is not known in
+ * how many of them prompts take part. */
+static struct kc_aggregates mean_step(const struct kc_run *run, const struct totals *totals,
+                                      uint64_t steps)
+{
+  struct kc_aggregates mean = {.decodes = (uint32_t)(totals->made / steps),
+                               .logits = (uint32_t)(totals->made / steps),
+                               .prefill_tokens = totals->prompt / steps};
+  const uint32_t caps = run->replay.instance.sched.cap_count;
+  KC_ASSERT(steps > 0);
+  if (mean.decodes == 0) { /* a chunk in every one */
+    mean.chunks = 1;
+    if (mean.prefill_tokens == 0) mean.prefill_tokens = 1;
+    mean.prefill_pairs = mean.prefill_context = mean.prefill_tokens;
+  } else {
+    mean.decode_context = caps > 0 ? mean.decodes : totals->read / steps; /* windows read less */
+    if (mean.decode_context < mean.decodes) mean.decode_context = mean.decodes;
+    mean.decode_context_max = mean.decode_context / mean.decodes;
+  }
+  for (uint32_t i = 0; i < caps; i++) {
+    mean.decode_capped[i] = mean.decodes;
+    mean.prefill_capped_pairs[i] = mean.prefill_capped_context[i] = mean.prefill_pairs;
+  }
+  return mean;
+}
+
+/* Fixed part of what decodes cost a step, in seconds. */
+static double decode_latency_s(const struct kc_cost *cost)
+{
+  uint64_t latency = 0;
+  KC_ASSERT(cost->context_ops <= cost->op_count);
+  for (uint32_t i = 0; i < cost->context_ops; i++) {
+    if (cost->op[i].kind == KC_COST_DECODE_ATTENTION) latency += cost->op[i].latency;
+  }
+  return (double)(latency >> KC_COST_FRACTION_BITS) / 1e12;
 }
 
 double kc_bound_work_s(const struct kc_run *run, const struct kc_bound_workload *workload,
                        uint32_t missing)
 {
   struct totals totals;
+  const struct kc_cost *cost = &run->cost;
   KC_ASSERT(workload->count > 0);
   if (missing >= workload->count || !totals_of(&totals, workload, missing)) return 0;
-  if (run->prefix_cache || run->scenario->pool[0].role == KC_ROLE_DECODE) {
-    totals.prompt = totals.pairs = 0;
-  }
-  const uint64_t steps = fewest_steps(run, &totals);
-  struct kc_aggregates mean = {.decodes = (uint32_t)(totals.made / steps),
-                               .logits = (uint32_t)(totals.made / steps),
-                               .prefill_tokens = totals.prompt / steps,
-                               .prefill_pairs = totals.pairs / steps,
-                               .decode_context = totals.read / steps};
-  const uint32_t caps = run->replay.instance.sched.cap_count;
-  if (caps > 0) mean.decode_context = mean.prefill_pairs = 0; /* windows read less */
-  mean.chunks = mean.prefill_tokens > 0;
-  if (mean.decodes > 0) mean.decode_context_max = mean.decode_context / mean.decodes;
-  if (mean.decodes == 0) mean.decode_context = 0;
-  const double seconds = (double)kc_cost_step(&run->cost, &mean) / 1e12 * (double)steps;
-  const bool convex = run->cost.tables == NULL && run->cost.experts == 0;
+  const bool free_prompts = run->prefix_cache || chunk_of(run) == UINT64_MAX ||
+                            run->scenario->pool[0].role == KC_ROLE_DECODE;
+  if (free_prompts) totals.prompt = 0;
+  const struct fewest steps = fewest_steps(run, &totals);
+  if (free_prompts && totals.made < steps.all) return 0;
+  const struct kc_aggregates mean = mean_step(run, &totals, steps.all);
+  double seconds = (double)kc_cost_step(cost, &mean) / 1e12 * (double)steps.all;
+  if (mean.decodes > 0) seconds -= decode_latency_s(cost) * (double)(steps.all - steps.decode);
+  const bool convex = cost->tables == NULL && cost->experts == 0 && cost->eager_floor == 0;
   KC_ASSERT(seconds > 0);
   return convex ? seconds : seconds * (1 - KC_BOUND_SLACK);
 }

@@ -24,6 +24,7 @@ struct kc_bound_length {
 struct kc_bound_workload {
   struct kc_bound_length *length; /* heap; of a closed loop, one entry for all */
   uint32_t count;
+  uint32_t refused;        /* beside them: prompts that no server of this scenario takes */
   bool timed;              /* requests arrive at times that do not depend on the server */
   bool certain;            /* nobody gives up: percentiles are over all requests */
   kc_ps last_arrival_ps;
@@ -35,6 +36,9 @@ struct kc_bound_workload {
 enum kc_err kc_bound_workload_of(struct kc_bound_workload *workload, const struct kc_run *run,
                                  struct kc_diag *diag);
 void kc_bound_workload_free(struct kc_bound_workload *workload);
+
+/* Share of the requests that cannot be answered: refused, or longer than the whole pool. */
+double kc_bound_lost(const struct kc_run *run, const struct kc_bound_workload *workload);
 
 /* Puts the floors of ttft_*, tpot_* and e2e_* (not of ITL) into the set; nothing for a workload
  * that is not certain. Cached prompts count as one token. Errors: KC_ERR_MEMORY. */

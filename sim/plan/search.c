@@ -5,9 +5,9 @@
  *   repeat: up to KC_SEARCH_BATCH open candidates that beat the best one, columns of low estimates
  *           first; evaluate them; let each verdict decide what it can
  *
- * Within a column the bracket is closed from the estimate outwards, in steps that double; once
- * there is a best candidate, a column whose estimate failed is asked first whether it can win at
- * all, with the most replicas that would still be cheaper. */
+ * A column is asked at its estimate. One that passes there is asked downwards, in steps that
+ * double; one that fails is asked whether it can win at all, with the most replicas that are still
+ * cheaper than the best, and if so its bracket is halved. */
 #include "sim/plan/search.h"
 
 #include <stdlib.h>
@@ -35,7 +35,7 @@ struct searching {
   struct kc_search_result *result;
   struct candidate *candidate; /* [column * replica_count + index of replicas] */
   uint32_t *by_estimate;       /* columns */
-  uint32_t *stride;            /* [column] next step of the bracket */
+  uint32_t *stride;            /* [column] next step downwards */
   uint32_t run_capacity;
   struct kc_search_probe best; /* column NONE: there is none */
 };
@@ -196,9 +196,11 @@ static bool would_be_equal(const struct kc_search_column *a, const struct kc_sea
   return !a->pool_shows && verdict->peak_pages + a->pages_request <= pages;
 }
 
-static bool clearly_failed(const struct kc_search_verdict *verdict)
+static bool clearly_failed(const struct kc_search_problem *problem,
+                           const struct kc_search_verdict *verdict)
 {
-  return !verdict->feasible && verdict->excess > 1 + KC_SEARCH_MARGIN;
+  KC_ASSERT(problem->margin >= 0);
+  return !verdict->feasible && verdict->excess > 1 + problem->margin;
 }
 
 /* Fails `column` with at most that many replicas. */
@@ -231,7 +233,7 @@ static void learn(struct searching *s, const struct kc_search_run *run)
       if (twin->state == OPEN && verdict->feasible) consider(s, c, run->probe.replicas);
       decide(twin, own->state, KC_SEARCH_TWIN);
     }
-    if (clearly_failed(verdict) && no_worse(from, column)) {
+    if (clearly_failed(problem, verdict) && no_worse(from, column)) {
       fail_up_to(s, c, index, c == run->probe.column ? KC_SEARCH_REPLICAS : KC_SEARCH_FASTER);
     }
   }
@@ -318,11 +320,8 @@ static uint32_t next_index(struct searching *s, uint32_t column)
     index = last > first + step ? last - step : first;
   } else if (!failed) {
     index = guess < first ? first : guess > last ? last : guess;
-  } else if (s->best.column != NONE) { /* can it win at all? */
+  } else { /* can it win at all? */
     index = last;
-  } else {
-    const uint32_t step = doubled(s, column);
-    index = first + step < last ? first + step : last;
   }
   while (candidate_of(s, column, index)->state != OPEN) index--; /* holes of twins */
   KC_ASSERT(index >= first);
@@ -476,7 +475,7 @@ static bool outdone(const struct searching *s, uint32_t column, uint32_t index)
   if (best == NULL) return false;
   for (uint32_t i = 0; i < s->result->run_count; i++) {
     const struct kc_search_run *run = &s->result->run[i];
-    if (run->verdict.value * (1 + KC_SEARCH_MARGIN) >= best->verdict.value) continue;
+    if (run->verdict.value * (1 + problem->margin) >= best->verdict.value) continue;
     if (run->probe.replicas < problem->replicas[index]) continue;
     if (no_worse(&problem->column[run->probe.column], &problem->column[column])) return true;
   }
@@ -532,7 +531,7 @@ static enum kc_err search_highest(struct searching *s, struct kc_diag *diag)
       struct candidate *candidate = candidate_of(s, run->probe.column, index);
       KC_ASSERT(candidate->state == OPEN);
       decide(candidate, run->verdict.feasible ? PASSED : FAILED, KC_SEARCH_RAN);
-      if (!clearly_failed(&run->verdict)) continue;
+      if (!clearly_failed(s->problem, &run->verdict)) continue;
       for (uint32_t c = 0; c < s->problem->column_count; c++) {
         if (!no_worse(&s->problem->column[run->probe.column], &s->problem->column[c])) continue;
         fail_up_to(s, c, index, KC_SEARCH_FASTER);

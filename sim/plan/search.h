@@ -12,7 +12,7 @@
  *   faster    a column whose steps are nowhere slower, with no less   faster steps and more memory
  *             memory and as many replicas, failed clearly             never hurt
  *
- * "Clearly" is by more than KC_SEARCH_MARGIN: percentiles of a finite trace wobble, so a narrow
+ * "Clearly" is by more than the problem's margin: percentiles of a finite trace wobble, so a narrow
  * failure decides its own candidate alone. kc_search_all() evaluates everything, to check the rest.
  *
  * Probes are chosen in batches that do not depend on the number of threads. */
@@ -26,7 +26,7 @@ enum {
   KC_SEARCH_PANEL_MAX = 40,
   KC_SEARCH_CANDIDATES_MAX = 1 << 20
 };
-#define KC_SEARCH_MARGIN 0.03 /* of the limit that was missed */
+#define KC_SEARCH_MARGIN 0.03 /* usual; of the limit that was missed */
 
 struct kc_search_column {
   uint64_t cost[2];      /* of one replica; the order is by the sum of cost[0], then of cost[1] */
@@ -75,6 +75,7 @@ struct kc_search_problem {
   const uint32_t *replicas;  /* ascending numbers of replicas that serve; borrowed */
   uint32_t replica_count;
   uint32_t spare;            /* bought on top of those that serve */
+  double margin;             /* >= 0 */
   uint64_t cost_max[2];      /* candidates that cost more are not in the grid; UINT64_MAX: none */
   /* Evaluates `count` candidates, in any order or at once. An error ends the search. */
   enum kc_err (*evaluate)(void *context, const struct kc_search_probe *probe, uint32_t count,

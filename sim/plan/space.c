@@ -105,11 +105,30 @@ enum kc_err kc_space_axis_parse(struct kc_plan_space *space, enum kc_plan_axis_i
   }
 }
 
+enum kc_err kc_space_price_parse(struct kc_plan_space *space, const char *text,
+                                 struct kc_diag *diag)
+{
+  double usd;
+  const char *equals = strrchr(text, '=');
+  KC_ASSERT(space->price.count <= KC_AXIS_VALUES_MAX);
+  if (equals == NULL || equals == text || strlen(text) >= KC_AXIS_VALUE_BYTES ||
+      !kc_parse_double(equals + 1, strlen(equals + 1), &usd) || usd <= 0) {
+    return kc_fail(diag, KC_ERR_USAGE, "--price: expected a GPU and dollars an hour, such as "
+                   "h100=2.50, got \"%.80s\"", text);
+  }
+  if (space->price.count == KC_AXIS_VALUES_MAX) {
+    return kc_fail(diag, KC_ERR_USAGE, "--price was given more than %d times",
+                   KC_AXIS_VALUES_MAX);
+  }
+  put_value(&space->price, text);
+  return KC_OK;
+}
+
 static enum kc_err fail_replicas(const char *text, struct kc_diag *diag)
 {
   return kc_fail(diag, KC_ERR_USAGE, "--replicas: expected a range such as 1..16 or ascending "
-                 "numbers such as 1,2,4, at most %d of them and none above 65536, got \"%s\"",
-                 KC_PLAN_REPLICAS_MAX, text);
+                 "numbers such as 1,2,4, at most %d of them and none above %d, got \"%s\"",
+                 KC_PLAN_REPLICAS_MAX, KC_REPLICAS_MAX, text);
 }
 
 enum kc_err kc_space_replicas_parse(struct kc_plan_space *space, const char *text,
@@ -121,7 +140,7 @@ enum kc_err kc_space_replicas_parse(struct kc_plan_space *space, const char *tex
     uint64_t first, last;
     if (!kc_parse_u64(text, (size_t)(dots - text), &first) ||
         !kc_parse_u64(dots + 2, strlen(dots + 2), &last) || first == 0 || last < first ||
-        last > 65536 || last - first >= KC_PLAN_REPLICAS_MAX) {
+        last > KC_REPLICAS_MAX || last - first >= KC_PLAN_REPLICAS_MAX) {
       return fail_replicas(text, diag);
     }
     for (uint64_t r = first; r <= last; r++) {
@@ -133,7 +152,7 @@ enum kc_err kc_space_replicas_parse(struct kc_plan_space *space, const char *tex
     uint64_t number;
     const size_t length = strcspn(at, ",");
     const uint32_t count = space->replica_count;
-    if (!kc_parse_u64(at, length, &number) || number == 0 || number > 65536 ||
+    if (!kc_parse_u64(at, length, &number) || number == 0 || number > KC_REPLICAS_MAX ||
         count == KC_PLAN_REPLICAS_MAX || (count > 0 && number <= space->replicas[count - 1])) {
       return fail_replicas(text, diag);
     }
@@ -208,10 +227,27 @@ static enum kc_err complete_gpus(struct kc_plan_space *space, const struct kc_sc
     if (err != KC_OK) break;
     struct kc_gpu_profile profile;
     space->plain[i] = !kc_gpu_profile_variant(gpu, pool->profile_name, &profile);
-    space->own_price[i] = true;
   }
   free(gpu);
   return err;
+}
+
+/* A price of what nobody lists would change nothing, silently. */
+static enum kc_err check_prices(const struct kc_plan_space *space, struct kc_diag *diag)
+{
+  KC_ASSERT(space->own_gpu[0] != '\0');
+  for (uint32_t i = 0; i < space->price.count; i++) {
+    const char *text = space->price.value[i];
+    char gpu[KC_AXIS_VALUE_BYTES];
+    snprintf(gpu, sizeof gpu, "%.*s", (int)(strrchr(text, '=') - text), text);
+    const bool own = strcmp(gpu, space->own_gpu) == 0;
+    if (own ? listed(&space->axis[KC_AXIS_GPU], "") : listed(&space->axis[KC_AXIS_GPU], gpu)) {
+      continue;
+    }
+    return kc_fail(diag, KC_ERR_USAGE, "--price names %s, which is not among the GPUs to choose "
+                   "from; list it with --gpu", gpu);
+  }
+  return KC_OK;
 }
 
 enum kc_err kc_space_complete(struct kc_plan_space *space, const struct kc_scenario *scenario,
@@ -224,10 +260,13 @@ enum kc_err kc_space_complete(struct kc_plan_space *space, const struct kc_scena
   }
   KC_ASSERT(strlen(pool->name) < sizeof space->pool);
   memcpy(space->pool, pool->name, strlen(pool->name) + 1);
+  snprintf(space->own_gpu, sizeof space->own_gpu, "%s", pool->gpu_name);
+  space->kv_apart = pool->precision.k_format != pool->precision.v_format;
   space->server = pool->policy->server;
   complete_axes(space, scenario);
   if (space->replica_count == 0) KC_TRY(kc_space_replicas_parse(space, "1..32", diag));
-  return complete_gpus(space, scenario, diag);
+  KC_TRY(complete_gpus(space, scenario, diag));
+  return check_prices(space, diag);
 }
 
 /* ---- columns ---- */
@@ -286,14 +325,29 @@ static void add_weights(const char *pool, const char *value, struct kc_plan_sets
   kc_sets_add(sets, "pools.%s.weights={%s}", pool, map);
 }
 
+/* NULL: none was given. */
+static const char *price_of(const struct kc_plan_space *space, const char *gpu)
+{
+  const size_t length = strlen(gpu);
+  KC_ASSERT(length > 0);
+  for (uint32_t i = 0; i < space->price.count; i++) {
+    const char *text = space->price.value[i];
+    if (strncmp(text, gpu, length) == 0 && text[length] == '=') return text + length + 1;
+  }
+  return NULL;
+}
+
 static void add_gpu(const struct kc_plan_space *space, uint32_t at, struct kc_plan_sets *sets)
 {
   const char *value = space->axis[KC_AXIS_GPU].value[at];
+  const char *price = price_of(space, value[0] != '\0' ? value : space->own_gpu);
   KC_ASSERT(at < space->axis[KC_AXIS_GPU].count);
+  if (price != NULL) kc_sets_add(sets, "price.gpu_hour_usd=%s", price);
   if (value[0] == '\0') return;
+  /* The scenario's price is of its own kind; of others their files know one. */
+  if (price == NULL) kc_sets_add(sets, "price.gpu_hour_usd=null");
   kc_sets_add(sets, "pools.%s.gpu=%s", space->pool, value);
   if (space->plain[at]) kc_sets_add(sets, "pools.%s.profile=plain", space->pool);
-  if (space->own_price[at]) kc_sets_add(sets, "price.gpu_hour_usd=null");
 }
 
 void kc_space_sets(const struct kc_plan_space *space, uint32_t column, struct kc_plan_sets *sets)
@@ -308,8 +362,8 @@ void kc_space_sets(const struct kc_plan_space *space, uint32_t column, struct kc
     if (id == KC_AXIS_WEIGHTS) {
       add_weights(pool, value, sets);
     } else if (id == KC_AXIS_KV) {
-      kc_sets_add(sets, "pools.%s.kv.k_format=null", pool);
-      kc_sets_add(sets, "pools.%s.kv.v_format=null", pool);
+      if (space->kv_apart) kc_sets_add(sets, "pools.%s.kv.k_format=null", pool);
+      if (space->kv_apart) kc_sets_add(sets, "pools.%s.kv.v_format=null", pool);
       kc_sets_add(sets, "pools.%s.kv.format=%s", pool, value);
     } else if (id == KC_AXIS_CHUNK) {
       kc_sets_add(sets, "pools.%s.scheduler.%s=%s", pool,

@@ -34,10 +34,12 @@ struct kc_plan_space {
   struct kc_plan_axis axis[KC_AXES]; /* count 0 before kc_space_complete: nothing was listed */
   uint32_t replicas[KC_PLAN_REPLICAS_MAX]; /* ascending */
   uint32_t replica_count;
+  struct kc_plan_axis price;         /* "h100=2.5", as listed */
   char pool[48];                     /* the scenario's pool; filled by kc_space_complete */
+  char own_gpu[KC_DIAG_PATH_BYTES];  /* the scenario's */
   enum kc_server server;
   bool plain[KC_AXIS_VALUES_MAX];    /* this GPU lacks the scenario's profile: its plain one */
-  bool own_price[KC_AXIS_VALUES_MAX]; /* the scenario's price is not of this GPU: its file's */
+  bool kv_apart;                     /* the scenario says K and V apart */
 };
 
 /* Changes of a scenario, as kc_scenario_load takes them. */
@@ -50,12 +52,17 @@ struct kc_plan_sets {
 enum kc_err kc_space_axis_parse(struct kc_plan_space *space, enum kc_plan_axis_id axis,
                                 const char *text, struct kc_diag *diag);
 
+/* Reads "h100=2.5": what an hour of a listed GPU costs. */
+enum kc_err kc_space_price_parse(struct kc_plan_space *space, const char *text,
+                                 struct kc_diag *diag);
+
 /* Reads "1..16" or "1,2,4,8" into the numbers of replicas. */
 enum kc_err kc_space_replicas_parse(struct kc_plan_space *space, const char *text,
                                     struct kc_diag *diag);
 
 /* Fills the axes that were not listed, from the scenario as it stands, and looks what the listed
- * GPUs lack. Errors KC_ERR_INPUT: more than one pool. */
+ * GPUs lack. Errors KC_ERR_INPUT: more than one pool; KC_ERR_USAGE: a price of a GPU that is not
+ * listed. */
 enum kc_err kc_space_complete(struct kc_plan_space *space, const struct kc_scenario *scenario,
                               struct kc_diag *diag);
 

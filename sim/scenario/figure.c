@@ -181,8 +181,9 @@ static void put_memory(const struct kc_run *run, struct kc_figure_set *set)
   const bool oom = run->result.oom_ps != KC_PS_NEVER;
   double hit_rate;
   KC_ASSERT(run->pages > 0);
-  const uint64_t peak = kc_run_balance_of(&run->result).kv_peak_pages;
-  kc_figure_put(set, KC_FIGURE_KV_PEAK_SHARE, (double)peak / run->pages);
+  const struct kc_run_balance balance = kc_run_balance_of(&run->result);
+  kc_figure_put(set, KC_FIGURE_MAX_RUNNING_REPLICA, balance.max_running);
+  kc_figure_put(set, KC_FIGURE_KV_PEAK_SHARE, (double)balance.kv_peak_pages / run->pages);
   kc_figure_put(set, KC_FIGURE_OOM, oom);
   if (oom) {
     kc_figure_put(set, KC_FIGURE_OOM_S, (double)run->result.oom_ps / (double)KC_PS_PER_S);

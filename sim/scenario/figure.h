@@ -57,6 +57,8 @@ struct kc_scenario;
   X(CANCELLED_SHARE, "cancelled_share", "share", LOWER, true, 4, "of all requests")                \
   X(PREEMPTIONS, "preemptions", "times", LOWER, true, 0, "requests that lost their KV to others")  \
   X(MAX_RUNNING, "max_running", "requests", HIGHER, true, 0, "most requests that ran at once")    \
+  X(MAX_RUNNING_REPLICA, "max_running_replica", "requests", HIGHER, true, 0,                       \
+    "most requests that ran at once in one replica")                                               \
   X(MAX_WAITING, "max_waiting", "requests", LOWER, true, 0, "longest queue")                       \
   X(KV_PEAK_SHARE, "kv_peak_share", "share", LOWER, true, 4, "fullest a pool ever was")            \
   X(HIT_RATE, "hit_rate", "share", HIGHER, true, 4,                                                \

@@ -89,6 +89,7 @@ static struct kc_search_problem problem_of(struct landscape *land)
 {
   return (struct kc_search_problem){.column = land->column, .column_count = COLUMNS,
                                     .replicas = land->replicas, .replica_count = REPLICAS,
+                                    .margin = KC_SEARCH_MARGIN,
                                     .cost_max = {UINT64_MAX, UINT64_MAX},
                                     .evaluate = evaluate, .context = land};
 }

@@ -1,0 +1,331 @@
+/* kvcap plan: the cheapest deployment that meets an SLO on a trace. Reads arguments, lets sim/plan
+ * search, hands the answer to a printer (plan_print.c for people, plan_json.c for programs). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sim/cli/cli.h"
+#include "sim/cli/interrupt.h"
+#include "sim/cli/plan_output.h"
+
+struct arguments {
+  char trace[KC_DIAG_PATH_BYTES];
+  bool trace_given;
+  char format[16];
+  bool format_given;
+  struct kc_option_list sets, slo, prices;
+  char axis[KC_AXES][512];
+  bool axis_given[KC_AXES];
+  char replicas[512];
+  bool replicas_given;
+  int objective;
+  double budget;
+  uint32_t gpus_max, spare, threads;
+  double headroom, lost, tolerance;
+  bool exhaustive, max_rate, json;
+};
+
+#define FIELD(name) offsetof(struct arguments, name)
+#define AXIS(id, name, looks, sentence)                                                     \
+  {.key = name, .type = KC_OPTION_TEXT, .offset = FIELD(axis) + (id) * 512, .size = 512,     \
+   .set_offset = FIELD(axis_given) + (id) * sizeof(bool), .values = looks, .help = sentence}
+
+static const struct kc_option options[] = {
+    {.key = "slo", .type = KC_OPTION_LIST, .offset = FIELD(slo), .values = "FIGURE<=NUMBER",
+     .help = "What has to hold, such as 'ttft_p95_ms<=2000'; repeatable; the scenario's slo unless "
+             "given."},
+    AXIS(KC_AXIS_GPU, "gpu", "NAME,...", "Kinds of GPU; the scenario's unless given."),
+    AXIS(KC_AXIS_WEIGHTS, "weights", "FORMAT,...",
+         "Weight formats: checkpoint, fp8, or CLASS=FORMAT+CLASS=FORMAT; the scenario's unless "
+         "given."),
+    AXIS(KC_AXIS_KV, "kv", "FORMAT,...",
+         "KV formats; the scenario's unless given, and fp8-e4m3 where that is bf16."),
+    AXIS(KC_AXIS_TENSOR, "tensor", "N,...",
+         "Tensor degrees; unless given 1, 2, 4 and 8, where the model allows them."),
+    AXIS(KC_AXIS_PAGE, "page-size", "N,...", "Tokens per page; the scenario's unless given."),
+    AXIS(KC_AXIS_CHUNK, "chunk", "N,...",
+         "Most tokens of a step (vllm) or of a prefill step (sglang); the scenario's, 2048 and "
+         "8192 unless given."),
+    AXIS(KC_AXIS_CAP, "max-running", "N,...",
+         "Most requests in a batch; the scenario's, 64 and 256 unless given."),
+    {.key = "replicas", .type = KC_OPTION_TEXT, .offset = FIELD(replicas),
+     .size = sizeof(((struct arguments *)0)->replicas), .set_offset = FIELD(replicas_given),
+     .values = "N..M", .help = "Replicas: a range or a list; 1..32 unless given."},
+    {.key = "price", .type = KC_OPTION_LIST, .offset = FIELD(prices), .values = "GPU=USD",
+     .help = "Price of a listed GPU for an hour; its file's first unless given; repeatable."},
+    {.key = "objective", .type = KC_OPTION_CHOICE, .offset = FIELD(objective),
+     .values = "usd|gpus|goodput|output_tok_s", .fallback = "usd",
+     .help = "usd: the least price an hour; gpus: the fewest GPUs; the others: the most for "
+             "the budget."},
+    {.key = "budget-usd-hour", .type = KC_OPTION_DOUBLE, .offset = FIELD(budget), .min = 0,
+     .max = 1e9, .fallback = "0", .unit = "USD", .help = "Nothing dearer; 0 = no limit."},
+    {.key = "gpus-max", .type = KC_OPTION_U32, .offset = FIELD(gpus_max), .min = 0, .max = 1 << 20,
+     .fallback = "0", .unit = "GPUs", .help = "Nothing larger; 0 = no limit."},
+    {.key = "spare", .type = KC_OPTION_U32, .offset = FIELD(spare), .min = 0, .max = 64,
+     .fallback = "0", .unit = "replicas",
+     .help = "Replicas that may be down while the SLO holds: 1 = N+1."},
+    {.key = "headroom", .type = KC_OPTION_DOUBLE, .offset = FIELD(headroom), .min = 0, .max = 1000,
+     .fallback = "0", .unit = "percent",
+     .help = "The SLO holds while the trace comes so many percent faster."},
+    {.key = "lost", .type = KC_OPTION_DOUBLE, .offset = FIELD(lost), .min = 0, .max = 100,
+     .fallback = "0", .unit = "percent",
+     .help = "Requests that may be rejected, fail or time out."},
+    {.key = "trace", .type = KC_OPTION_TEXT, .offset = FIELD(trace),
+     .size = sizeof(((struct arguments *)0)->trace), .set_offset = FIELD(trace_given),
+     .values = "FILE", .help = "Plan for this trace instead of the scenario's workload."},
+    {.key = "format", .type = KC_OPTION_TEXT, .offset = FIELD(format),
+     .size = sizeof(((struct arguments *)0)->format), .set_offset = FIELD(format_given),
+     .values = "NAME", .help = "Insist on a trace format instead of detecting it."},
+    {.key = "set", .type = KC_OPTION_LIST, .offset = FIELD(sets), .values = "KEY=VALUE",
+     .help = "Override a scenario key; repeatable."},
+    {.key = "max-rate", .type = KC_OPTION_FLAG, .offset = FIELD(max_rate),
+     .help = "Choose nothing: find the highest rate of the trace (or concurrency of a closed "
+             "workload) at which the scenario's own deployment meets the SLO."},
+    {.key = "tolerance", .type = KC_OPTION_DOUBLE, .offset = FIELD(tolerance), .min = 0.01,
+     .max = 100, .fallback = "1", .unit = "percent",
+     .help = "With --max-rate: how far above the answer a rate that fails may lie."},
+    {.key = "exhaustive", .type = KC_OPTION_FLAG, .offset = FIELD(exhaustive),
+     .help = "Run the whole grid as well, and end with status 1 if its best is another one."},
+    {.key = "threads", .type = KC_OPTION_U32, .offset = FIELD(threads), .min = 1, .max = 64,
+     .fallback = "1", .help = "Runs at once; the answer does not depend on it."},
+    {.key = "json", .type = KC_OPTION_FLAG, .offset = FIELD(json),
+     .help = "Print one JSON document instead of the summary."},
+};
+
+static const struct kc_cli_usage usage = {
+    .name = "plan",
+    .synopsis = "SCENARIO [options]",
+    .about = "Finds the cheapest deployment that meets an SLO on the scenario's workload, among\n"
+             "all combinations of the listed values and numbers of replicas. Few of them are\n"
+             "run: those that do not fit, cost more than the best found, or cannot be fast\n"
+             "enough are decided without; --exhaustive runs them all to check. Of equal prices\n"
+             "fewer GPUs win, then what is listed first: GPU, then weights, KV, tensor, page\n"
+             "size, chunk, max running. A value \"scenario\" stands for what the scenario says.\n"
+             "Status 1: nothing meets the SLO; 5: nothing fits.",
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .positional_min = 1,
+    .positional_max = 1,
+    .epilogue = "Examples:\n"
+                "  kvcap plan scenarios/examples/llama-3.1-8b-h100.yaml --gpu h100,h200,a100-80g\n"
+                "  kvcap plan scenarios/examples/llama-3.1-8b-h100.yaml \\\n"
+                "      --slo 'ttft_p95_ms<=300' --slo 'tpot_p95_ms<=20' --spare 1 --headroom 20\n"
+                "  kvcap plan scenarios/examples/llama-3.1-8b-h100.yaml --max-rate\n"};
+
+/* ---- arguments to a request ---- */
+
+enum { SETS_MAX = KC_OPTION_LIST_MAX };
+
+/* The changes of the scenario that the command line asks for, in its order: --trace and --format
+ * are changes of the workload, and a closed one gives way to a trace. */
+struct changes {
+  const char *item[SETS_MAX];
+  size_t count;
+  char trace[KC_DIAG_PATH_BYTES + 32];
+  char format[64];
+};
+
+static enum kc_err gather_changes(struct changes *changes, const struct arguments *a,
+                                  struct kc_diag *diag)
+{
+  if (a->sets.count + 3 > SETS_MAX) {
+    return kc_fail(diag, KC_ERR_USAGE, "--set was given %zu times; at most %d are supported",
+                   a->sets.count, SETS_MAX - 3);
+  }
+  if (a->trace_given) {
+    snprintf(changes->trace, sizeof changes->trace, "workload.trace=%s", a->trace);
+    changes->item[changes->count++] = "workload.closed=null";
+    changes->item[changes->count++] = changes->trace;
+  }
+  if (a->format_given) {
+    snprintf(changes->format, sizeof changes->format, "workload.format=%s", a->format);
+    changes->item[changes->count++] = changes->format;
+  }
+  for (size_t i = 0; i < a->sets.count; i++) changes->item[changes->count++] = a->sets.item[i];
+  return KC_OK;
+}
+
+static enum kc_err read_requirements(const struct arguments *a,
+                                     struct kc_requirement require[KC_REQUIREMENTS_MAX],
+                                     uint32_t *count, struct kc_diag *diag)
+{
+  if (a->slo.count > KC_REQUIREMENTS_MAX) {
+    return kc_fail(diag, KC_ERR_USAGE, "--slo was given %zu times; at most %d are supported",
+                   a->slo.count, KC_REQUIREMENTS_MAX);
+  }
+  for (size_t i = 0; i < a->slo.count; i++) {
+    struct kc_diag why;
+    if (kc_requirement_parse(&require[i], a->slo.item[i], &why) == KC_OK) continue;
+    return kc_fail(diag, KC_ERR_USAGE, "--slo: %s", why.text);
+  }
+  *count = (uint32_t)a->slo.count;
+  return KC_OK;
+}
+
+static enum kc_err fill_request(struct kc_plan_request *request, const struct arguments *a,
+                                const char *path, const struct changes *changes,
+                                struct kc_diag *diag)
+{
+  *request = (struct kc_plan_request){.path = path,
+                                      .sets = changes->item,
+                                      .set_count = changes->count,
+                                      .objective = (enum kc_plan_objective)a->objective,
+                                      .budget_usd_hour = a->budget,
+                                      .gpus_max = a->gpus_max,
+                                      .spare = a->spare,
+                                      .headroom = a->headroom / 100,
+                                      .lost = a->lost / 100,
+                                      .exhaustive = a->exhaustive,
+                                      .threads = a->threads,
+                                      .version = KVCAP_VERSION,
+                                      .interrupted = kc_interrupt_wanted};
+  KC_TRY(read_requirements(a, request->require, &request->require_count, diag));
+  for (int id = 0; id < KC_AXES; id++) {
+    if (!a->axis_given[id]) continue;
+    KC_TRY(kc_space_axis_parse(&request->space, (enum kc_plan_axis_id)id, a->axis[id], diag));
+  }
+  for (size_t i = 0; i < a->prices.count; i++) {
+    KC_TRY(kc_space_price_parse(&request->space, a->prices.item[i], diag));
+  }
+  return a->replicas_given ? kc_space_replicas_parse(&request->space, a->replicas, diag) : KC_OK;
+}
+
+/* ---- a plan ---- */
+
+static enum kc_err add_details(struct kc_plan *plan, struct kc_plan_answer *answer,
+                               struct kc_diag *diag)
+{
+  if (!plan->found) return kc_plan_explain(plan, answer->part, &answer->lost, diag);
+  answer->as_bought = plan->winner;
+  if (plan->request.spare > 0 || plan->request.headroom > 0) {
+    const struct kc_search_probe probe = plan->run[plan->winner].probe;
+    struct kc_plan_sets *sets = calloc(1, sizeof *sets);
+    if (sets == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the changes");
+    kc_plan_sets_of(plan, &probe, sets);
+    const enum kc_err err = kc_plan_evaluate(plan, &probe, sets, &answer->as_bought, diag);
+    free(sets);
+    if (err != KC_OK) return err;
+  }
+  KC_TRY(kc_plan_next_units(plan, &answer->units, diag));
+  KC_TRY(kc_plan_limits(plan, &answer->limits, diag));
+  if (kc_plan_command(answer)) return KC_OK;
+  return kc_fail(diag, KC_ERR_MEMORY, "no memory for the command");
+}
+
+static int print_plan(const struct kc_plan_answer *answer, bool json)
+{
+  const struct kc_plan *plan = answer->plan;
+  int status = 0;
+  if (json) status = kc_cli_print_json(kc_plan_json(answer));
+  if (!json) kc_plan_print(answer);
+  if (status != 0) return status;
+  const bool disagrees = plan->request.exhaustive && !plan->agrees;
+  return kc_cli_finish(plan->found && !disagrees ? 0 : 1);
+}
+
+static int make_plan(const struct kc_plan_request *request, bool json)
+{
+  struct kc_diag diag = {0};
+  struct kc_plan *plan = calloc(1, sizeof *plan);
+  struct kc_plan_answer *answer = calloc(1, sizeof *answer);
+  struct kc_diag_list *problems = calloc(1, sizeof *problems);
+  int status;
+  if (plan == NULL || answer == NULL || problems == NULL) {
+    kc_fail(&diag, KC_ERR_MEMORY, "no memory for the plan");
+    status = kc_cli_fail(&diag);
+  } else if (kc_plan_open(plan, request, problems) != KC_OK) {
+    status = kc_cli_fail_list(problems);
+  } else {
+    answer->plan = plan;
+    enum kc_err err = kc_plan_solve(plan, &diag);
+    if (err == KC_OK) err = add_details(plan, answer, &diag);
+    status = err != KC_OK ? kc_cli_fail(&diag) : print_plan(answer, json);
+  }
+  if (plan != NULL) kc_plan_free(plan);
+  free(plan);
+  free(answer);
+  free(problems);
+  return status;
+}
+
+/* ---- a highest rate ---- */
+
+static int print_rate(const struct kc_rate *rate, const struct arguments *a)
+{
+  int status = 0;
+  if (a->json) status = kc_cli_print_json(kc_rate_json(rate));
+  if (!a->json) kc_rate_print(rate, a->tolerance / 100);
+  return status != 0 ? status : kc_cli_finish(rate->best != UINT32_MAX ? 0 : 1);
+}
+
+static int find_rate(const struct kc_plan_request *plan, const struct arguments *a)
+{
+  struct kc_diag diag = {0};
+  struct kc_rate *rate = calloc(1, sizeof *rate);
+  struct kc_rate_request *request = calloc(1, sizeof *request);
+  struct kc_diag_list *problems = calloc(1, sizeof *problems);
+  struct kc_inputs *inputs = kc_inputs_create();
+  int status;
+  if (rate == NULL || request == NULL || problems == NULL || inputs == NULL) {
+    kc_fail(&diag, KC_ERR_MEMORY, "no memory for the search");
+    status = kc_cli_fail(&diag);
+  } else {
+    *request = (struct kc_rate_request){.path = plan->path, .sets = plan->sets,
+                                        .set_count = plan->set_count, .lost = plan->lost,
+                                        .require_count = plan->require_count,
+                                        .tolerance = a->tolerance / 100,
+                                        .context = {.inputs = inputs, .version = plan->version,
+                                                    .interrupted = plan->interrupted}};
+    memcpy(request->require, plan->require, sizeof request->require);
+    status = kc_rate_find(rate, request, problems) != KC_OK ? kc_cli_fail_list(problems)
+                                                            : print_rate(rate, a);
+  }
+  kc_inputs_destroy(inputs);
+  free(rate);
+  free(request);
+  free(problems);
+  return status;
+}
+
+/* Options that choose among deployments mean nothing where there is one. */
+static enum kc_err check_rate_options(const struct arguments *a, struct kc_diag *diag)
+{
+  const char *stray = NULL;
+  for (int id = KC_AXES - 1; id >= 0; id--) {
+    if (a->axis_given[id]) stray = kc_plan_axis_name((enum kc_plan_axis_id)id);
+  }
+  if (a->replicas_given) stray = "replicas";
+  if (a->exhaustive) stray = "exhaustive";
+  if (a->spare > 0) stray = "spare";
+  if (a->headroom > 0) stray = "headroom";
+  if (a->prices.count > 0) stray = "price";
+  if (stray == NULL) return KC_OK;
+  return kc_fail(diag, KC_ERR_USAGE, "--max-rate is about the scenario's own deployment, so --%s "
+                 "does not apply; change the scenario with --set", stray);
+}
+
+int kc_cmd_plan(int argc, char **argv)
+{
+  struct arguments a = {0};
+  struct changes changes = {.count = 0};
+  struct kc_diag diag = {0};
+  const char *path[1];
+  size_t given;
+  const int status = kc_cli_arguments(&usage, &a, argc, argv, path, &given);
+  if (status >= 0) return status;
+  if (a.max_rate && check_rate_options(&a, &diag) != KC_OK) return kc_cli_fail(&diag);
+  struct kc_plan_request *request = calloc(1, sizeof *request);
+  enum kc_err err = request == NULL ? kc_fail(&diag, KC_ERR_MEMORY, "no memory for the plan")
+                                    : gather_changes(&changes, &a, &diag);
+  if (err == KC_OK) err = fill_request(request, &a, path[0], &changes, &diag);
+  int result;
+  if (err != KC_OK) {
+    result = kc_cli_fail(&diag);
+  } else {
+    kc_interrupt_catch();
+    result = a.max_rate ? find_rate(request, &a) : make_plan(request, a.json);
+  }
+  free(request);
+  return result;
+}

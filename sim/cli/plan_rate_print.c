@@ -1,0 +1,124 @@
+/* What `kvcap plan --max-rate` says to people, and how a plan is written as a command. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/cli/cli.h"
+#include "sim/cli/plan_output.h"
+
+enum { NONE = UINT32_MAX };
+
+/* ---- the highest rate ---- */
+
+static void print_load(const struct kc_rate *rate, uint32_t index)
+{
+  const struct kc_rate_probe *probe = &rate->probe[index];
+  if (rate->closed) {
+    printf("%llu requests at once", (unsigned long long)probe->load);
+    return;
+  }
+  const double factor = (double)probe->load / KC_RATE_UNIT;
+  printf("%.3f times the trace's rate", factor);
+  if (rate->arrivals_s > 0) printf(", %.3f requests a second", factor * rate->arrivals_s);
+}
+
+static void print_probe_figures(const struct kc_rate *rate, uint32_t index)
+{
+  const struct kc_figure_set *figures = &rate->probe[index].result.figures;
+  for (uint32_t i = 0; i < rate->require_count; i++) {
+    const struct kc_requirement *require = &rate->require[i];
+    const struct kc_require_outcome outcome = kc_requirement_check(require, figures);
+    const int decimals = kc_figure_decimals(require->figure);
+    const char *unit = kc_figure_unit(require->figure);
+    if (!outcome.known) continue;
+    printf("  %-15s %.*f %s, must be %s %.*f %s\n", kc_figure_name(require->figure), decimals,
+           outcome.value, unit, kc_require_sign(require->sense), decimals, require->limit, unit);
+  }
+}
+
+void kc_rate_print(const struct kc_rate *rate, double tolerance)
+{
+  printf("%s\nhighest load with ", rate->base.scenario.name);
+  for (uint32_t i = 0; i < rate->require_count; i++) {
+    printf("%s%s", i == 0 ? "" : ", ", rate->require[i].text);
+  }
+  printf("\n\n");
+  if (rate->best == NONE) {
+    printf("  %-15s none; the lowest tried, ", "holds");
+    print_load(rate, rate->above);
+    printf(", fails\n");
+    print_probe_figures(rate, rate->above);
+  } else {
+    const struct kc_figure_set *figures = &rate->probe[rate->best].result.figures;
+    printf("  %-15s ", "holds");
+    print_load(rate, rate->best);
+    printf("\n");
+    print_probe_figures(rate, rate->best);
+    if (figures->known[KC_FIGURE_GOODPUT_REQ_S]) {
+      printf("  %-15s %.3f requests a second, %.1f tok/s\n", "goodput",
+             figures->value[KC_FIGURE_GOODPUT_REQ_S], figures->value[KC_FIGURE_OUTPUT_TOK_S]);
+    }
+    printf("  %-15s ", "fails");
+    if (rate->above == NONE) {
+      printf("no load that was tried; the trace is too short to fill the deployment\n");
+    } else {
+      print_load(rate, rate->above);
+      printf("\n");
+      print_probe_figures(rate, rate->above);
+    }
+  }
+  printf("  %-15s %u runs; both ends were run, and lie %.4g %% apart at the most\n", "search",
+         rate->probe_count, 100 * tolerance);
+}
+
+/* ---- the command ---- */
+
+struct text {
+  char *out;
+  size_t used, size;
+};
+
+static void put(struct text *text, const char *piece)
+{
+  const size_t length = strlen(piece);
+  if (text->used + length + 1 > text->size) return; /* ends early rather than in half a word */
+  memcpy(text->out + text->used, piece, length + 1);
+  text->used += length;
+}
+
+/* Words that a shell would take apart are quoted. */
+static void put_word(struct text *text, const char *word)
+{
+  const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+%@";
+  if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+    put(text, word);
+    return;
+  }
+  put(text, "'");
+  for (; *word != '\0'; word++) {
+    const char letter[2] = {*word, '\0'};
+    put(text, *word == '\'' ? "'\\''" : letter);
+  }
+  put(text, "'");
+}
+
+bool kc_plan_command(struct kc_plan_answer *answer)
+{
+  const struct kc_plan *plan = answer->plan;
+  struct text text = {answer->command, 0, sizeof answer->command};
+  struct kc_plan_sets *sets = calloc(1, sizeof *sets);
+  if (sets == NULL) return false;
+  kc_plan_sets_of(plan, &plan->run[plan->winner].probe, sets);
+  put(&text, "kvcap run ");
+  put_word(&text, plan->request.path);
+  for (size_t i = 0; i < plan->request.set_count; i++) {
+    put(&text, " --set ");
+    put_word(&text, plan->request.sets[i]);
+  }
+  for (size_t i = 0; i < sets->count; i++) {
+    put(&text, " --set ");
+    put_word(&text, sets->text[i]);
+  }
+  free(sets);
+  return true;
+}

@@ -1,0 +1,378 @@
+/* The columns of a plan: what each is, whether it fits, and what bounds it (see plan.h). Set-up
+ * code around runs: it may allocate.
+ *
+ *   number -> changes -> scenario -> bill --fits--> step model -> floors, work, panel, estimate
+ */
+#include "sim/plan/plan_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/check.h"
+
+enum { COLUMNS_MAX = 16384 };
+
+/* Aimed at when guessing: busier replicas queue too much. */
+#define USUAL_LOAD 0.8
+
+struct building {
+  struct kc_plan *plan;
+  struct kc_search_column *search; /* [column] of those that fit */
+  struct kc_diag *why;             /* [column] */
+  enum kc_err *err;                /* [column] what ends the plan */
+  uint32_t first;                  /* column that is built side by side with later ones */
+};
+
+/* ---- what a column is ---- */
+
+static void describe_weights(const struct kc_plan *plan, struct kc_plan_column *column,
+                             const struct kc_precision *precision)
+{
+  uint32_t at[KC_AXES];
+  kc_space_column(&plan->request.space, column->number, at);
+  const char *value = plan->request.space.axis[KC_AXIS_WEIGHTS].value[at[KC_AXIS_WEIGHTS]];
+  bool own = true;
+  for (int i = 0; i < KC_TENSOR_CLASSES; i++) own &= precision->weight[i] == KC_WEIGHT_DEFAULT;
+  if (value[0] == '\0') value = own ? "checkpoint" : "scenario";
+  KC_ASSERT(strlen(value) < sizeof column->weights);
+  snprintf(column->weights, sizeof column->weights, "%s", value);
+}
+
+static void describe(const struct kc_plan *plan, struct kc_plan_column *column,
+                     const struct kc_scenario *scenario)
+{
+  const struct kc_pool_spec *pool = &scenario->pool[0];
+  const struct kc_precision *precision = &pool->precision;
+  const bool apart = precision->k_format != precision->v_format;
+  KC_ASSERT(pool->memory.tensor > 0 && pool->memory.pipeline > 0);
+  snprintf(column->gpu, sizeof column->gpu, "%s", pool->gpu.name);
+  snprintf(column->kv, sizeof column->kv, "%s%s%s", kc_kv_format_name(precision->k_format),
+           apart ? "/" : "", apart ? kc_kv_format_name(precision->v_format) : "");
+  describe_weights(plan, column, precision);
+  column->tensor = pool->memory.tensor;
+  column->gpus = pool->memory.tensor * pool->memory.pipeline;
+  column->page_size = pool->sched.page_size;
+  column->chunk = plan->request.space.server == KC_SERVER_SGLANG
+                      ? pool->sched.chunked_prefill_size
+                      : pool->sched.max_batched_tokens;
+  column->cap = pool->sched.max_running;
+  column->priced = scenario->price_known;
+  column->usd_hour = scenario->price_gpu_hour_usd * column->gpus;
+}
+
+/* ---- what bounds it ---- */
+
+double kc_plan_floor_excess(const struct kc_plan *plan, const struct kc_plan_column *column,
+                            int *worst)
+{
+  double excess = 0;
+  *worst = -1;
+  for (uint32_t i = 0; i < plan->require_count; i++) {
+    const struct kc_requirement *require = &plan->require[i];
+    const bool low = require->sense == KC_REQUIRE_AT_MOST || require->sense == KC_REQUIRE_LESS;
+    if (!low || !column->floors.known[require->figure]) continue;
+    const struct kc_require_outcome outcome = kc_requirement_check(require, &column->floors);
+    if (outcome.excess <= excess) continue;
+    excess = outcome.excess;
+    *worst = (int)i;
+  }
+  KC_ASSERT(excess >= 0);
+  return excess;
+}
+
+/* Of `count` values, those above a percentile by nearest rank. */
+static uint32_t above(uint32_t count, uint32_t percent)
+{
+  const uint64_t rank = ((uint64_t)count * percent + 99) / 100;
+  KC_ASSERT(rank <= count);
+  return count - (uint32_t)rank;
+}
+
+/* The percentile that a requirement limits from above: 0 when it is none of the five figures of the
+ * latency whose mean is `mean`. */
+static uint32_t percentile_of(const struct kc_requirement *require, enum kc_figure mean)
+{
+  static const uint32_t percents[] = {0, 50, 90, 95, 99};
+  const int at = (int)require->figure - (int)mean;
+  if (require->sense != KC_REQUIRE_AT_MOST && require->sense != KC_REQUIRE_LESS) return 0;
+  return at > 0 && at < 5 ? percents[at] : 0;
+}
+
+/* When almost everybody has to be through: after the last arrival, in seconds; 0: nothing says so.
+ * *missing: how many need not. */
+static double deadline_s(const struct kc_plan *plan, const struct kc_bound_workload *workload,
+                         uint32_t *missing)
+{
+  double ttft = 0, tpot = 0, e2e = 0;
+  uint32_t late[3] = {0, 0, 0};
+  for (uint32_t i = 0; i < plan->require_count; i++) {
+    const struct kc_requirement *require = &plan->require[i];
+    static const enum kc_figure means[] = {KC_FIGURE_TTFT_MEAN_MS, KC_FIGURE_TPOT_MEAN_MS,
+                                           KC_FIGURE_E2E_MEAN_MS};
+    double *const limit[] = {&ttft, &tpot, &e2e};
+    for (int kind = 0; kind < 3; kind++) {
+      const uint32_t percent = percentile_of(require, means[kind]);
+      if (percent == 0 || require->limit <= 0) continue;
+      *limit[kind] = require->limit;
+      late[kind] = above(workload->count, percent);
+    }
+  }
+  *missing = 0;
+  if (e2e > 0) {
+    *missing = late[2];
+    return e2e / 1e3;
+  }
+  if (ttft <= 0 || tpot <= 0) return 0;
+  *missing = late[0] + late[1];
+  KC_ASSERT(workload->output_max > 0);
+  return (ttft + tpot * (workload->output_max - 1)) / 1e3;
+}
+
+static uint32_t fewest_replicas(const struct kc_plan *plan, const struct kc_run *run)
+{
+  const struct kc_bound_workload *workload = &plan->workload;
+  uint32_t missing;
+  const double after_s = deadline_s(plan, workload, &missing);
+  if (!workload->timed || !workload->certain || after_s <= 0 || plan->request.lost > 0) return 1;
+  const double work_s = kc_bound_work_s(run, workload, missing);
+  const double time_s = (double)workload->last_arrival_ps / 1e12 + after_s;
+  const double replicas = work_s / time_s;
+  KC_ASSERT(time_s > 0);
+  if (replicas >= 1e9) return UINT32_MAX;
+  const uint32_t whole = (uint32_t)replicas;
+  return (double)whole < replicas ? whole + 1 : whole > 0 ? whole : 1;
+}
+
+static void guess(const struct kc_plan *plan, const struct kc_run *run,
+                  struct kc_plan_column *column, struct kc_search_column *search)
+{
+  const struct kc_bound_workload *workload = &plan->workload;
+  const double request_s =
+      kc_run_request_seconds(run, workload->mean_input, workload->mean_output);
+  KC_ASSERT(request_s > 0);
+  column->served_s = 1 / request_s;
+  search->replicas_guess = request_s; /* closed loops: the faster the better */
+  if (workload->rate_s > 0) search->replicas_guess = workload->rate_s * request_s / USUAL_LOAD;
+  search->value_max = 1e300;
+  if (plan->request.objective == KC_PLAN_OUTPUT_TOK_S && workload->timed) {
+    const double work_s = kc_bound_work_s(run, workload, 0);
+    const double tokens = (double)workload->mean_output * workload->count + workload->count;
+    const uint32_t most = plan->request.space.replicas[plan->request.space.replica_count - 1];
+    if (work_s > 0) search->value_max = tokens / work_s * most;
+  }
+}
+
+/* In the objective's unit: micro-dollars an hour, or GPUs, and the other of the two. */
+static void price(const struct kc_plan *plan, const struct kc_plan_column *column,
+                  struct kc_search_column *search)
+{
+  const uint64_t usd = (uint64_t)(column->usd_hour * 1e6 + 0.5);
+  const bool gpus_first = plan->request.objective == KC_PLAN_GPUS;
+  KC_ASSERT(column->gpus > 0);
+  search->cost[gpus_first ? 1 : 0] = usd;
+  search->cost[gpus_first ? 0 : 1] = column->gpus;
+}
+
+static uint64_t longest_request(const struct kc_bound_workload *workload)
+{
+  uint64_t longest = 0;
+  for (uint32_t i = 0; i < workload->count; i++) {
+    const uint64_t length = (uint64_t)workload->length[i].input + workload->length[i].output;
+    if (length > longest) longest = length;
+  }
+  KC_ASSERT(longest > 0);
+  return longest;
+}
+
+static enum kc_err bound(struct building *b, uint32_t c, const struct kc_run *run,
+                         struct kc_diag *diag)
+{
+  struct kc_plan *plan = b->plan;
+  struct kc_plan_column *column = &plan->columns[c];
+  struct kc_search_column *search = &b->search[c];
+  int worst;
+  KC_TRY(kc_bound_floors(run, &plan->workload, &column->floors, diag));
+  column->cap = run->max_running;
+  column->lost = kc_bound_lost(run, &plan->workload);
+  column->hopeless = column->lost > plan->request.lost ||
+                     (plan->request.lost <= 0 && kc_plan_floor_excess(plan, column, &worst) > 1);
+  search->replicas_min = column->hopeless ? UINT32_MAX : fewest_replicas(plan, run);
+  guess(plan, run, column, search);
+  price(plan, column, search);
+  search->twin = column->number / plan->request.space.axis[KC_AXIS_CAP].count;
+  search->cap = run->max_running;
+  search->pages = run->pages;
+  search->pages_request = longest_request(&plan->workload) / column->page_size + 2;
+  search->pool_shows = plan->request.space.server == KC_SERVER_SGLANG || run->prefix_cache;
+  KC_ASSERT(search->pages > 0);
+  kc_bound_panel(run, search->panel, KC_SEARCH_PANEL_MAX);
+  return KC_OK;
+}
+
+/* ---- one column ---- */
+
+static void load_sets(const struct kc_plan *plan, uint32_t number, struct kc_plan_sets *sets)
+{
+  sets->count = 0;
+  kc_space_sets(&plan->request.space, number, sets);
+  kc_sets_add(sets, "pools.%s.replicas=1", plan->request.space.pool);
+  kc_plan_add_headroom(plan, sets);
+}
+
+/* Loads the bill; what is wrong with the column is no error. */
+static enum kc_err load(const struct building *b, uint32_t c, struct kc_point *point,
+                        struct kc_plan_sets *sets)
+{
+  struct kc_plan *plan = b->plan;
+  const char *all[KC_OPTION_LIST_MAX + KC_PLAN_SETS_MAX];
+  struct kc_diag_list *problems = malloc(sizeof *problems);
+  if (problems == NULL) return kc_fail(&b->why[c], KC_ERR_MEMORY, "no memory for a scenario");
+  load_sets(plan, plan->columns[c].number, sets);
+  const size_t count = kc_plan_all_sets(plan, sets, all);
+  const enum kc_err err = kc_point_load(point, plan->request.path, all, count, problems);
+  if (err != KC_OK) b->why[c] = problems->items[0];
+  free(problems);
+  return err;
+}
+
+static enum kc_err prepare_and_bound(struct building *b, uint32_t c, struct kc_point *point)
+{
+  struct kc_plan *plan = b->plan;
+  struct kc_run *run = calloc(1, sizeof *run);
+  if (run == NULL) return kc_fail(&b->why[c], KC_ERR_MEMORY, "no memory for the run");
+  enum kc_err err = kc_run_prepare_from(run, &point->scenario, plan->inputs, &b->why[c]);
+  if (err == KC_OK && plan->workload.count == 0) { /* the first column, before any threads */
+    err = kc_bound_workload_of(&plan->workload, run, &b->why[c]);
+    plan->cached = run->prefix_cache;
+  }
+  if (err == KC_OK) err = bound(b, c, run, &b->why[c]);
+  kc_run_deinit(run);
+  free(run);
+  return err;
+}
+
+static void build_column(void *context, uint32_t c)
+{
+  struct building *b = context;
+  struct kc_plan_column *column = &b->plan->columns[c];
+  struct kc_point *point = calloc(1, sizeof *point);
+  struct kc_plan_sets *sets = calloc(1, sizeof *sets);
+  enum kc_err err = point == NULL || sets == NULL
+                        ? kc_fail(&b->why[c], KC_ERR_MEMORY, "no memory for a scenario")
+                        : load(b, c, point, sets);
+  KC_ASSERT(column->number == c);
+  if (err == KC_ERR_INPUT || err == KC_ERR_USAGE) {
+    column->status = KC_POINT_REFUSED;
+    err = KC_OK;
+  } else if (err == KC_OK) {
+    describe(b->plan, column, &point->scenario);
+    err = prepare_and_bound(b, c, point);
+    if (err == KC_ERR_NO_FIT || err == KC_ERR_LIMIT) {
+      column->status = KC_POINT_NO_FIT;
+      err = KC_OK;
+    }
+  }
+  b->err[c] = err;
+  free(point);
+  free(sets);
+}
+
+/* ---- all columns ---- */
+
+/* The same schedule: what is left to differ is what the panel compares. */
+static uint32_t rival_of(const struct kc_plan *plan, uint32_t searched)
+{
+  const struct kc_plan_column *column = &plan->columns[plan->searched[searched]];
+  for (uint32_t i = 0; i < searched; i++) {
+    const struct kc_plan_column *other = &plan->columns[plan->searched[i]];
+    if (other->chunk == column->chunk && other->page_size == column->page_size) return i;
+  }
+  KC_ASSERT(searched < plan->search_count);
+  return searched;
+}
+
+static void gather(struct building *b)
+{
+  struct kc_plan *plan = b->plan;
+  for (uint32_t c = 0; c < plan->column_count; c++) {
+    const struct kc_plan_column *column = &plan->columns[c];
+    plan->count.hopeless += column->hopeless;
+    if (column->status == KC_POINT_REFUSED) {
+      if (plan->count.refused++ == 0) plan->why_refused = b->why[c];
+    } else if (column->status == KC_POINT_NO_FIT) {
+      if (plan->count.no_fit++ == 0) plan->why_no_fit = b->why[c];
+    } else {
+      plan->search[plan->search_count] = b->search[c];
+      plan->searched[plan->search_count++] = c;
+    }
+  }
+  KC_ASSERT(plan->search_count <= plan->column_count);
+  plan->count.columns = plan->column_count;
+  for (uint32_t i = 0; i < plan->search_count; i++) plan->search[i].rival = rival_of(plan, i);
+}
+
+static enum kc_err check_prices(const struct kc_plan *plan, struct kc_diag *diag)
+{
+  if (plan->request.objective == KC_PLAN_GPUS && plan->request.budget_usd_hour <= 0) return KC_OK;
+  for (uint32_t i = 0; i < plan->search_count; i++) {
+    const struct kc_plan_column *column = &plan->columns[plan->searched[i]];
+    if (column->priced) continue;
+    KC_ASSERT(column->gpu[0] != '\0');
+    return kc_fail(diag, KC_ERR_INPUT, "no price of %s is known: state price.gpu_hour_usd in the "
+                   "scenario, or plan with --objective gpus", column->gpu);
+  }
+  return KC_OK;
+}
+
+static void build_rest(void *context, uint32_t task)
+{
+  struct building *b = context;
+  build_column(b, b->first + task);
+}
+
+static enum kc_err build_all(struct building *b, struct kc_diag *diag)
+{
+  struct kc_plan *plan = b->plan;
+  const uint32_t count = plan->column_count;
+  KC_ASSERT(count > 0 && b->first == 0);
+  for (uint32_t c = 0; c < count; c++) plan->columns[c].number = c;
+  /* One after another until one has read the workload; then side by side. */
+  while (b->first < count && plan->workload.count == 0) build_column(b, b->first++);
+  kc_plan_work(plan->request.threads, count - b->first, build_rest, b);
+  for (uint32_t c = 0; c < count; c++) {
+    if (b->err[c] == KC_OK) continue;
+    *diag = b->why[c];
+    return b->err[c];
+  }
+  gather(b);
+  if (plan->search_count > 0) return check_prices(plan, diag);
+  *diag = plan->count.no_fit > 0 ? plan->why_no_fit : plan->why_refused;
+  KC_ASSERT(diag->code != KC_OK);
+  return plan->count.no_fit > 0 ? KC_ERR_NO_FIT : diag->code;
+}
+
+enum kc_err kc_plan_build_columns(struct kc_plan *plan, struct kc_diag *diag)
+{
+  const uint32_t count = kc_space_columns(&plan->request.space);
+  struct building b = {.plan = plan};
+  if (count > COLUMNS_MAX) {
+    return kc_fail(diag, KC_ERR_LIMIT, "the listed values make more than %d combinations, without "
+                   "the replicas: list fewer", COLUMNS_MAX);
+  }
+  plan->column_count = count;
+  plan->columns = calloc(count, sizeof *plan->columns);
+  plan->search = calloc(count, sizeof *plan->search);
+  plan->searched = calloc(count, sizeof *plan->searched);
+  b.search = calloc(count, sizeof *b.search);
+  b.why = calloc(count, sizeof *b.why);
+  b.err = calloc(count, sizeof *b.err);
+  const bool made = plan->columns != NULL && plan->search != NULL && plan->searched != NULL &&
+                    b.search != NULL && b.why != NULL && b.err != NULL;
+  const enum kc_err err = made ? build_all(&b, diag)
+                               : kc_fail(diag, KC_ERR_MEMORY, "no memory for the columns");
+  free(b.search);
+  free(b.why);
+  free(b.err);
+  return err;
+}
