@@ -115,6 +115,7 @@ SELECT series, run.id AS run, run.name AS name, model, gpu, version, result_sha2
        min(100.0, 100.0 * busy_ps / nullif(makespan_ps, 0)) AS busy_percent,
        100.0 * kv_peak_pages / pages AS kv_peak_percent,
        100.0 * outside_ps / nullif(busy_ps, 0) AS outside_percent,
+       requests_rejected + requests_failed + requests_timed_out AS requests_unserved,
        slo_met, steps, oom_request, oom_demand_pages, pages, page_size, kv_token_bytes,
        memory_bytes / 1073741824.0 AS memory_gib, weights_bytes / 1073741824.0 AS weights_gpu_gib,
        kv_budget_bytes / 1073741824.0 AS kv_budget_gib,
@@ -144,6 +145,17 @@ ORDER BY series;
 CREATE TEMP VIEW IF NOT EXISTS report_scenario AS
 SELECT series, run.id AS run, scenario_text FROM chosen JOIN run ON run.id = chosen.run_id
 ORDER BY series;
+
+-- Cold and warm prompts, classes and tenants, where a workload has more than one of them.
+CREATE TEMP VIEW IF NOT EXISTS report_groups AS
+SELECT series, run_id AS run, kind, number, name, requests_total,
+       100.0 * slo_met / nullif(requests_total, 0) AS slo_percent,
+       ttft_p95_ps / 1e9 AS ttft_p95_ms, tpot_p95_ps / 1e9 AS tpot_p95_ms
+FROM chosen JOIN run_group USING (run_id)
+WHERE (SELECT count(*) FROM run_group AS other
+       WHERE other.run_id = chosen.run_id AND other.kind = run_group.kind
+         AND other.requests_total > 0) > 1
+ORDER BY kind DESC, number, series;
 
 -- What was changed in a run's trace or is odd about it, by the names that `run --json` uses.
 CREATE TEMP VIEW IF NOT EXISTS report_notes AS

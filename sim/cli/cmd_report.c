@@ -1,4 +1,4 @@
-/* kvcap report: figures of stored runs, side by side, as files or as one HTML page.
+/* kvcap report: figures of stored runs, side by side, and of sweeps, as files or as one HTML page.
  *
  *   database --views (reports/sql/views.sql)--> OUT/NAME.csv --gnuplot (reports/plots/NAME.gp)-->
  *   OUT/NAME.svg, OUT/NAME.png
@@ -11,12 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/check.h"
 #include "engine/base/file.h"
 #include "engine/base/number.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/figures.h"
+#include "sim/cli/report_sweep.h"
 #include "sim/html/html_page.h"
 
 enum { REPORT_SCHEMA = 1, RUNS_MAX = 64, TEXT_BYTES_MAX = 1 << 20 };
@@ -26,6 +28,8 @@ struct report_arguments {
   char out[1024];
   char runs[1024];
   char html[1024];
+  char across[128], load[128];
+  uint64_t sweep; /* 0: none */
   int format;
   bool json;
 };
@@ -36,7 +40,17 @@ static const struct kc_option report_options[] = {
    .help = "results database, instead of the argument; kvcap.db when neither is given"},
   {.key = "run", .type = KC_OPTION_TEXT, .offset = offsetof(struct report_arguments, runs),
    .size = sizeof(((struct report_arguments *)NULL)->runs), .fallback = "", .values = "N,N,...",
-   .help = "runs to draw side by side, in this order, or \"all\"; without it the newest"},
+   .help = "runs side by side, in this order, or \"all\"; without it the newest, with --sweep "
+           "none"},
+  {.key = "sweep", .type = KC_OPTION_U64, .offset = offsetof(struct report_arguments, sweep),
+   .min = 1, .max = 1e15, .values = "N",
+   .help = "draw a sweep: maps of regions, where memory ends, throughput against speed, cost"},
+  {.key = "across", .type = KC_OPTION_TEXT, .offset = offsetof(struct report_arguments, across),
+   .size = sizeof(((struct report_arguments *)NULL)->across), .fallback = "", .values = "KEY",
+   .help = "the sweep's key along a picture, or its end; without it the context"},
+  {.key = "load", .type = KC_OPTION_TEXT, .offset = offsetof(struct report_arguments, load),
+   .size = sizeof(((struct report_arguments *)NULL)->load), .fallback = "", .values = "KEY",
+   .help = "the sweep's key up a picture, or its end; without it concurrency or rate"},
   {.key = "html", .type = KC_OPTION_TEXT, .offset = offsetof(struct report_arguments, html),
    .size = sizeof(((struct report_arguments *)NULL)->html), .fallback = "", .values = "FILE",
    .help = "write one self-contained page instead of figures, for a phone, a desk and paper"},
@@ -53,28 +67,46 @@ static const struct kc_cli_usage report_usage = {
   .name = "report",
   .synopsis = "[DATABASE] [options]",
   .about = "Draws stored runs: memory by kind, running and waiting requests and KV pages over\n"
-           "time, and the latency distributions. Writes the data behind every figure as CSV beside "
-           "it. With --html all of it becomes one page: the answer, pictures, assumptions, how\n"
+           "time, and the latency distributions; and sweeps. Writes the data behind every figure\n"
+           "as CSV beside it. With --html all of it becomes one page: the answer, pictures, "
+           "assumptions, how\n"
            "far to trust each figure, and how to get it again.",
   .options = report_options,
   .option_count = sizeof report_options / sizeof report_options[0],
   .positional_max = 1,
   .epilogue = "examples:\n  kvcap report kvcap.db\n  kvcap report kvcap.db --run 3,5 --out slides "
-              "--format png\n  kvcap report kvcap.db --run 3,5 --html answer.html",
+              "--format png\n  kvcap report kvcap.db --run 3,5 --html answer.html\n"
+              "  kvcap report kvcap.db --sweep 1 --across input --load concurrency --out maps",
 };
 
-/* Name of a view (report_NAME), of its CSV file and of its script; without one, CSV only. */
-static const struct figure {
+/* Name of the CSV file and of its script (without one, CSV only), and the view behind them. A view
+ * without rows has no file: a sweep without prices draws no cost. */
+struct figure {
   const char *name;
   const char *view;
   bool drawn;
-} figures[] = {
+};
+static const struct figure run_figures[] = {
   {"summary", "report_summary", false},
   {"memory", "report_memory", true},
   {"timeline", "report_timeline", true},
   {"latency", "report_latency", true},
 };
-enum { FIGURES = sizeof figures / sizeof figures[0] };
+static const struct figure sweep_figures[] = {
+  {"sweep_points", "sweep_point", false},
+  {"sweep_peak", "sweep_peak", false},
+  {"sweep_map", "sweep_map", true},
+  {"sweep_frontier", "sweep_frontier", true},
+  {"sweep_pareto", "sweep_pareto", true},
+  {"sweep_cost", "sweep_cost", true},
+  {"sweep_memory", "sweep_memory", true},
+  {"sweep_gain", "sweep_gain", true},
+};
+enum {
+  RUN_FIGURES = sizeof run_figures / sizeof run_figures[0],
+  SWEEP_FIGURES = sizeof sweep_figures / sizeof sweep_figures[0],
+  FIGURES_MAX = SWEEP_FIGURES
+};
 
 struct report {
   struct kc_store *store;
@@ -141,9 +173,10 @@ static enum kc_err read_text(const struct report *report, const char *name, cons
   return *text != NULL ? KC_OK : kc_fail(diag, KC_ERR_MEMORY, "the host ran out of memory");
 }
 
-static enum kc_err choose(struct report *report, struct kc_diag *diag)
+static enum kc_err choose_runs(struct report *report, const char *runs, struct kc_diag *diag)
 {
   char *views;
+  KC_TRY(read_runs(report, runs, diag));
   KC_TRY(read_text(report, "sql/views", ".sql", &views, diag));
   const enum kc_err err =
       kc_store_choose(report->store, views, report->run_ids, report->run_count, diag);
@@ -151,15 +184,34 @@ static enum kc_err choose(struct report *report, struct kc_diag *diag)
   return err;
 }
 
-static enum kc_err export(struct report *report, struct kc_diag *diag)
+static enum kc_err choose_sweep(struct report *report, const struct report_arguments *arguments,
+                                struct kc_diag *diag)
 {
-  for (size_t i = 0; i < FIGURES; i++) {
-    char path[KC_FIGURE_PATH_BYTES];
-    KC_TRY(kc_figures_join(path, report->figures.out, figures[i].name, ".csv", diag));
-    KC_TRY(kc_store_export_csv(report->store, figures[i].view, path, NULL, diag));
-    kc_figures_announce(&report->figures, path);
+  char *views;
+  KC_TRY(read_text(report, "sql/sweep", ".sql", &views, diag));
+  const enum kc_err err =
+      kc_report_choose_sweep(report->store, views, (int64_t)arguments->sweep, arguments->across,
+                             arguments->load, diag);
+  free(views);
+  return err;
+}
+
+/* What the report is about: runs, a sweep, or both. */
+static bool wants_runs(const struct report_arguments *arguments)
+{
+  return arguments->sweep == 0 || arguments->runs[0] != '\0';
+}
+
+static enum kc_err choose(struct report *report, const struct report_arguments *arguments,
+                          struct kc_diag *diag)
+{
+  KC_TRY(kc_figures_find(&report->figures, diag));
+  if (arguments->sweep == 0 && (arguments->across[0] != '\0' || arguments->load[0] != '\0')) {
+    return kc_fail(diag, KC_ERR_USAGE, "--across and --load are axes of a sweep; name it with "
+                   "--sweep");
   }
-  return KC_OK;
+  if (wants_runs(arguments)) KC_TRY(choose_runs(report, arguments->runs, diag));
+  return arguments->sweep > 0 ? choose_sweep(report, arguments, diag) : KC_OK;
 }
 
 /* ---- the page ---- */
@@ -167,10 +219,13 @@ static enum kc_err export(struct report *report, struct kc_diag *diag)
 static enum kc_err save(const char *path, const char *text, size_t bytes, struct kc_diag *diag)
 {
   FILE *out = fopen(path, "w");
-  const bool written = out != NULL && fwrite(text, 1, bytes, out) == bytes;
+  bool saved = out != NULL && fwrite(text, 1, bytes, out) == bytes;
   int cause = errno;
-  if (out != NULL && fclose(out) != 0 && written) cause = errno;
-  else if (written) return KC_OK;
+  if (out != NULL && fclose(out) != 0 && saved) {
+    saved = false;
+    cause = errno;
+  }
+  if (saved) return KC_OK;
   return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0, "the page cannot be written: %s",
                     strerror(cause));
 }
@@ -181,12 +236,11 @@ static enum kc_err make_page(struct report *report, const struct report_argument
 {
   char *style, *text = NULL;
   size_t bytes = 0;
-  KC_TRY(kc_figures_find(&report->figures, diag));
-  KC_TRY(read_runs(report, arguments->runs, diag));
-  KC_TRY(choose(report, diag));
+  KC_TRY(choose(report, arguments, diag));
   KC_TRY(read_text(report, "html/page", ".css", &style, diag));
   FILE *out = open_memstream(&text, &bytes);
-  const struct kc_html_spec spec = {.style = style, .version = KVCAP_VERSION};
+  const struct kc_html_spec spec = {.style = style, .version = KVCAP_VERSION,
+                                    .runs = wants_runs(arguments), .sweep = arguments->sweep > 0};
   enum kc_err err = out == NULL ? kc_fail(diag, KC_ERR_MEMORY, "the host ran out of memory")
                                 : kc_html_write(out, report->store, &spec, diag);
   if (out != NULL && fclose(out) != 0 && err == KC_OK) {
@@ -201,20 +255,45 @@ static enum kc_err make_page(struct report *report, const struct report_argument
 
 /* ---- figures ---- */
 
+static enum kc_err export(struct report *report, const struct figure *figure, bool *there,
+                          struct kc_diag *diag)
+{
+  char path[KC_FIGURE_PATH_BYTES];
+  uint64_t rows = 0;
+  KC_TRY(kc_figures_join(path, report->figures.out, figure->name, ".csv", diag));
+  KC_TRY(kc_store_export_csv(report->store, figure->view, path, &rows, diag));
+  *there = rows > 0;
+  if (*there) {
+    kc_figures_announce(&report->figures, path);
+  } else {
+    unlink(path);
+  }
+  return KC_OK;
+}
+
+static enum kc_err draw(struct report *report, const struct figure *figure, size_t count,
+                        int format, struct kc_diag *diag)
+{
+  bool there[FIGURES_MAX];
+  KC_ASSERT(count <= FIGURES_MAX);
+  for (size_t i = 0; i < count; i++) KC_TRY(export(report, &figure[i], &there[i], diag));
+  for (size_t i = 0; i < count; i++) {
+    if (!figure[i].drawn || !there[i]) continue;
+    KC_TRY(kc_figures_draw(&report->figures, figure[i].name, (enum kc_figure_format)format, diag));
+  }
+  return KC_OK;
+}
+
 static enum kc_err make_report(struct report *report, const struct report_arguments *arguments,
                                struct kc_diag *diag)
 {
-  KC_TRY(kc_figures_find(&report->figures, diag));
-  KC_TRY(read_runs(report, arguments->runs, diag));
-  KC_TRY(choose(report, diag));
+  KC_TRY(choose(report, arguments, diag));
   KC_TRY(kc_figures_make_out(&report->figures, arguments->out, diag));
-  KC_TRY(export(report, diag));
-  for (size_t i = 0; i < FIGURES; i++) {
-    if (!figures[i].drawn) continue;
-    KC_TRY(kc_figures_draw(&report->figures, figures[i].name,
-                           (enum kc_figure_format)arguments->format, diag));
+  if (wants_runs(arguments)) {
+    KC_TRY(draw(report, run_figures, RUN_FIGURES, arguments->format, diag));
   }
-  return KC_OK;
+  if (arguments->sweep == 0) return KC_OK;
+  return draw(report, sweep_figures, SWEEP_FIGURES, arguments->format, diag);
 }
 
 int kc_cmd_report(int argc, char **argv)

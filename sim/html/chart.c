@@ -221,11 +221,16 @@ void kc_chart_line(const struct kc_chart *chart, size_t series, const double *x,
   fputs("\"/>\n", chart->out);
 }
 
-void kc_chart_mark(const struct kc_chart *chart, size_t series, double x, double y)
+void kc_chart_dot(const struct kc_chart *chart, size_t series, double x, double y, enum kc_dot dot)
 {
+  static const struct {
+    const char *class;
+    double radius;
+  } looks[] = {[KC_DOT_LARGE] = {"mark", 4}, [KC_DOT_SMALL] = {"mark", 3.4},
+               [KC_DOT_HOLLOW] = {"hollow", 3}, [KC_DOT_RING] = {"best", 5.5}};
   KC_ASSERT(series < KC_CHART_SERIES);
-  fprintf(chart->out, "<circle class=\"mark s%zu\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>\n", series,
-          kc_chart_x(chart, x), kc_chart_y(chart, y));
+  fprintf(chart->out, "<circle class=\"%s s%zu\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"/>\n",
+          looks[dot].class, series, kc_chart_x(chart, x), kc_chart_y(chart, y), looks[dot].radius);
 }
 
 void kc_chart_limit(const struct kc_chart *chart, double x, const char *text)

@@ -1,10 +1,10 @@
 /* Small charts as inline SVG: an axis frame, and what is drawn into it.
  *
- *   kc_chart_open -> kc_chart_line, kc_chart_mark, kc_chart_limit ... -> kc_chart_close
+ *   kc_chart_open -> kc_chart_line, kc_chart_dot, kc_chart_limit ... -> kc_chart_close
  *
  * A chart is KC_CHART_WIDTH units wide and is shown at about one unit a pixel on a phone and on a
  * desk alike, so its letters keep their size. Colours, dashes and fonts are those of the page: an
- * element carries a class (s0 .. s3 for the series), the style sheet the rest, light and dark. */
+ * element carries a class (s0 .. s7 for the series), the style sheet the rest, light and dark. */
 #ifndef KC_SIM_HTML_CHART_H
 #define KC_SIM_HTML_CHART_H
 
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum { KC_CHART_WIDTH = 360, KC_CHART_HEIGHT = 212, KC_CHART_SERIES = 4 };
+enum { KC_CHART_WIDTH = 360, KC_CHART_HEIGHT = 212, KC_CHART_SERIES = 8 };
 
 struct kc_axis {
   double low, high;  /* low < high; of a logarithmic axis both positive */
@@ -52,8 +52,9 @@ double kc_chart_y(const struct kc_chart *chart, double value);
  * than half a unit to the last one drawn are left out, but for the end. */
 void kc_chart_line(const struct kc_chart *chart, size_t series, const double *x, const double *y,
                    size_t count, bool steps);
-/* A dot on a point. */
-void kc_chart_mark(const struct kc_chart *chart, size_t series, double x, double y);
+/* A dot on a point; a ring goes around another dot. */
+enum kc_dot { KC_DOT_LARGE, KC_DOT_SMALL, KC_DOT_HOLLOW, KC_DOT_RING };
+void kc_chart_dot(const struct kc_chart *chart, size_t series, double x, double y, enum kc_dot dot);
 /* A dashed upright line at `x` with a text at its top. Outside the axis: nothing. */
 void kc_chart_limit(const struct kc_chart *chart, double x, const char *text);
 

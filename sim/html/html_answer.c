@@ -35,8 +35,7 @@ static enum grade grade_of(const struct kc_html *page, size_t run)
   bool missed = false;
   for (size_t i = 0; i < LIMITS; i++) missed |= limit_met(page, run, &limits[i]) < 0;
   if (missed || !isnan(kc_html_cell_number(page, run, "oom_s"))) return GRADE_BAD;
-  const double completed = kc_html_cell_number(page, run, "requests_completed");
-  return completed < kc_html_cell_number(page, run, "requests_total") ? GRADE_WARN : GRADE_GOOD;
+  return kc_html_cell_number(page, run, "requests_unserved") > 0 ? GRADE_WARN : GRADE_GOOD;
 }
 
 static void write_limits_sentence(const struct kc_html *page, size_t run)
@@ -77,6 +76,15 @@ static void write_memory_sentence(const struct kc_html *page, size_t run)
   fputs(" requests waiting at the worst. ", out);
 }
 
+static void write_unserved_sentence(const struct kc_html *page, size_t run)
+{
+  KC_ASSERT(run < page->run.rows);
+  if (kc_html_cell_number(page, run, "requests_unserved") == 0) return;
+  fputs(" ", page->out);
+  kc_html_cell_figure(page, "b", "", run, "requests_unserved", KC_ROUND_COUNT);
+  fputs(" requests were refused, failed or timed out.", page->out);
+}
+
 static void write_verdict(const struct kc_html *page, size_t run)
 {
   FILE *const out = page->out;
@@ -92,6 +100,7 @@ static void write_verdict(const struct kc_html *page, size_t run)
   }
   write_memory_sentence(page, run);
   write_limits_sentence(page, run);
+  write_unserved_sentence(page, run);
   fputs("</span></p>\n", out);
 }
 
@@ -226,6 +235,10 @@ static void tile_rate(const struct kc_html *page)
   tile_figure(page, "output_tok_s", KC_ROUND_READING, "tok/s");
   tile_more(page, "", "output_tok_s_gpu", KC_ROUND_READING, " a GPU; ");
   tile_more(page, "", "goodput_req_s", KC_ROUND_READING, " requests/s within limits");
+  /* Only where prompts are known; what nobody knows is not 0. */
+  if (kc_html_cell(page, 0, "cache_hit_percent") != NULL) {
+    tile_more(page, "; ", "cache_hit_percent", KC_ROUND_TENTH, " % of prompt tokens cached");
+  }
   close_tile(page);
 }
 
@@ -286,6 +299,7 @@ static const struct line {
   {"Preemptions", "preemptions", KC_ROUND_COUNT, false},
   {"Out of memory after, s", "oom_s", KC_ROUND_READING, false},
   {"KV pool in use at the peak, %", "kv_peak_percent", KC_ROUND_TENTH, false},
+  {"Prompt tokens from the cache, %", "cache_hit_percent", KC_ROUND_TENTH, false},
   {"First token p95, ms", "ttft_p95_ms", KC_ROUND_READING, true},
   {"Each token p95, ms", "tpot_p95_ms", KC_ROUND_READING, true},
   {"Whole request p95, ms", "e2e_p95_ms", KC_ROUND_READING, true},
@@ -368,12 +382,17 @@ static void write_comparison(const struct kc_html *page)
   fputs("</tbody>\n</table>\n", out);
 }
 
-void kc_html_answer(struct kc_html *page)
+void kc_html_lead(struct kc_html *page)
 {
   KC_ASSERT(page->run.rows > 0);
   if (page->run.rows == 1) write_lead(page, 0);
   if (page->run.rows == 2) write_gain(page);
-  fputs("</header>\n<main>\n<section>\n<h2>The answer</h2>\n", page->out);
+}
+
+void kc_html_answer(struct kc_html *page)
+{
+  KC_ASSERT(page->run.rows > 0);
+  fputs("<section>\n<h2>The answer</h2>\n", page->out);
   for (size_t i = 0; i < page->run.rows; i++) write_verdict(page, i);
   if (page->run.rows == 1) {
     write_tiles(page);

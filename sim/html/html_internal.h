@@ -12,7 +12,9 @@ struct kc_html {
   FILE *out;
   const struct kc_html_spec *spec;
   struct kc_cells run;       /* report_summary: a row a run, in the order chosen */
-  struct kc_cells memory, timeline, latency, notes, intervals, scenario;
+  struct kc_cells memory, timeline, latency, notes, intervals, scenario, groups;
+  struct kc_cells question, size, peak, map, frontier, pareto, cost, bill, gain, point, levels;
+                             /* of the sweep, see reports/sql/sweep.sql */
   struct kc_document document[KC_HTML_RUNS_MAX]; /* the resolved scenarios */
   int pictures;              /* drawn so far: the next one's number is this plus 1 */
 };
@@ -30,12 +32,6 @@ static inline struct kc_html_source kc_html_source_of(const struct kc_html *page
 {
   return (struct kc_html_source){.kind = "run", .id = kc_html_cell(page, run, "run")};
 }
-/* The name of a series: A, B, ... */
-static inline char kc_html_letter(size_t run)
-{
-  KC_ASSERT(run < KC_HTML_RUNS_MAX);
-  return (char)('A' + run);
-}
 /* What is marked as trusted so much, or "unknown" in runs of an earlier program. */
 static inline const char *kc_html_trust(const struct kc_html *page, size_t run)
 {
@@ -46,8 +42,10 @@ static inline const char *kc_html_trust(const struct kc_html *page, size_t run)
 /* A column of report_summary as an element (kc_html_figure). */
 void kc_html_cell_figure(const struct kc_html *page, const char *tag, const char *class, size_t run,
                     const char *column, enum kc_rounding rounding);
-/* The chip that stands for a run in tables and legends. */
-void kc_html_chip(const struct kc_html *page, size_t run);
+/* The chip that stands for a run, or for a series of a sweep, in tables and legends. */
+void kc_html_chip(const struct kc_html *page, size_t series);
+/* Chip, stroke and name of one series, as an item of a legend. */
+void kc_html_legend_item(const struct kc_html *page, size_t series, const char *name);
 
 /* A value of the resolved scenario, or NULL: "slo" "ttft_p95_ms". */
 const char *kc_html_setting(const struct kc_html *page, size_t run, const char *section,
@@ -56,12 +54,26 @@ const char *kc_html_setting(const struct kc_html *page, size_t run, const char *
 double kc_html_setting_number(const struct kc_html *page, size_t run, const char *section,
                               const char *key);
 
-/* The sections, in their order on the page. */
+/* The sections of runs, in their order on the page; kc_html_lead stands under the title. */
+void kc_html_lead(struct kc_html *page);
 void kc_html_answer(struct kc_html *page);
 void kc_html_pictures(struct kc_html *page);
 void kc_html_latencies(struct kc_html *page);
+void kc_html_groups(struct kc_html *page);
 void kc_html_basis(struct kc_html *page);
 enum kc_err kc_html_assumptions(struct kc_html *page, struct kc_diag *diag);
 void kc_html_reproduce(struct kc_html *page);
+
+/* The sections of a sweep. */
+void kc_html_sweep_lead(struct kc_html *page);
+void kc_html_sweep_answer(struct kc_html *page);
+void kc_html_sweep_pictures(struct kc_html *page);
+void kc_html_sweep_points(struct kc_html *page);
+void kc_html_sweep_basis(struct kc_html *page);
+
+/* A figure of a point of the sweep as an element; `row` of `cells`, which has a column "point". */
+void kc_html_point_figure(const struct kc_html *page, const char *tag, const char *class,
+                          const struct kc_cells *cells, size_t row, const char *column,
+                          enum kc_rounding rounding);
 
 #endif

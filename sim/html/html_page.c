@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/number.h"
+#include "sim/html/chart.h"
 #include "sim/html/html_internal.h"
 
 void kc_html_cell_figure(const struct kc_html *page, const char *tag, const char *class, size_t run,
@@ -14,10 +15,24 @@ void kc_html_cell_figure(const struct kc_html *page, const char *tag, const char
                  kc_html_cell(page, run, column), rounding);
 }
 
-void kc_html_chip(const struct kc_html *page, size_t run)
+void kc_html_chip(const struct kc_html *page, size_t series)
 {
-  KC_ASSERT(run < page->run.rows);
-  fprintf(page->out, "<span class=\"chip s%zu\">%c</span>", run, kc_html_letter(run));
+  KC_ASSERT(series < 26 * 10);
+  fprintf(page->out, "<span class=\"chip s%zu\">%c", series % KC_CHART_SERIES,
+          (char)('A' + series % 26));
+  if (series >= 26) fprintf(page->out, "%zu", series / 26);
+  fputs("</span>", page->out);
+}
+
+void kc_html_legend_item(const struct kc_html *page, size_t series, const char *name)
+{
+  KC_ASSERT(name != NULL);
+  fputs("<li>", page->out);
+  kc_html_chip(page, series);
+  fprintf(page->out, "<svg class=\"stroke\" viewBox=\"0 0 36 8\" aria-hidden=\"true\"><path "
+                     "class=\"line s%zu\" d=\"M1 4H35\"/></svg><span>", series % KC_CHART_SERIES);
+  kc_html_text(page->out, name);
+  fputs("</span></li>\n", page->out);
 }
 
 const char *kc_html_setting(const struct kc_html *page, size_t run, const char *section,
@@ -39,22 +54,46 @@ double kc_html_setting_number(const struct kc_html *page, size_t run, const char
 
 /* ---- reading ---- */
 
-static enum kc_err read_views(struct kc_html *page, struct kc_store *store, struct kc_diag *diag)
+struct source {
+  struct kc_cells *cells;
+  const char *view;
+};
+
+static enum kc_err read_all(struct kc_store *store, const struct source *source, size_t count,
+                            struct kc_diag *diag)
 {
-  KC_ASSERT(page->out != NULL);
-  const struct {
-    struct kc_cells *table;
-    const char *view;
-  } views[] = {{&page->run, "report_summary"},       {&page->memory, "report_memory"},
-               {&page->timeline, "report_timeline"}, {&page->latency, "report_latency"},
-               {&page->notes, "report_notes"},       {&page->intervals, "report_intervals"},
-               {&page->scenario, "report_scenario"}};
-  for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) {
-    KC_TRY(kc_cells_read(views[i].table, store, views[i].view, diag));
+  KC_ASSERT(count > 0);
+  for (size_t i = 0; i < count; i++) {
+    KC_TRY(kc_cells_read(source[i].cells, store, source[i].view, diag));
   }
+  return KC_OK;
+}
+
+static enum kc_err read_runs(struct kc_html *page, struct kc_store *store, struct kc_diag *diag)
+{
+  const struct source sources[] = {
+      {&page->run, "report_summary"},       {&page->memory, "report_memory"},
+      {&page->timeline, "report_timeline"}, {&page->latency, "report_latency"},
+      {&page->notes, "report_notes"},       {&page->intervals, "report_intervals"},
+      {&page->scenario, "report_scenario"}, {&page->groups, "report_groups"}};
+  KC_ASSERT(page->spec->runs);
+  KC_TRY(read_all(store, sources, sizeof sources / sizeof sources[0], diag));
   if (page->run.rows <= KC_HTML_RUNS_MAX) return KC_OK;
   return kc_fail(diag, KC_ERR_LIMIT, "a page shows at most %d runs side by side; name fewer with "
                  "--run", KC_HTML_RUNS_MAX);
+}
+
+static enum kc_err read_sweep(struct kc_html *page, struct kc_store *store, struct kc_diag *diag)
+{
+  const struct source sources[] = {
+      {&page->question, "sweep_question"}, {&page->size, "sweep_size"},
+      {&page->peak, "sweep_peak"},         {&page->map, "sweep_map"},
+      {&page->frontier, "sweep_frontier"}, {&page->pareto, "sweep_pareto"},
+      {&page->cost, "sweep_cost"},         {&page->bill, "sweep_memory"},
+      {&page->gain, "sweep_gain"},         {&page->point, "sweep_point"},
+      {&page->levels, "sweep_trust"}};
+  KC_ASSERT(page->spec->sweep);
+  return read_all(store, sources, sizeof sources / sizeof sources[0], diag);
 }
 
 static enum kc_err read_scenarios(struct kc_html *page, struct kc_diag *diag)
@@ -71,10 +110,13 @@ static enum kc_err read_scenarios(struct kc_html *page, struct kc_diag *diag)
 
 static void free_page(struct kc_html *page)
 {
+  struct kc_cells *const cells[] = {
+      &page->run,    &page->memory,   &page->timeline, &page->latency,  &page->notes,
+      &page->groups, &page->scenario, &page->question, &page->intervals, &page->frontier,
+      &page->size,   &page->peak,     &page->map,      &page->pareto,   &page->cost,
+      &page->bill,   &page->gain,     &page->point,    &page->levels};
   KC_ASSERT(page->out != NULL);
-  struct kc_cells *const table[] = {&page->run,   &page->memory,    &page->timeline, &page->latency,
-                                    &page->notes, &page->intervals, &page->scenario};
-  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) kc_cells_free(table[i]);
+  for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) kc_cells_free(cells[i]);
   for (size_t i = 0; i < KC_HTML_RUNS_MAX; i++) {
     if (page->document[i].memory != NULL) kc_document_free(&page->document[i]);
   }
@@ -84,7 +126,11 @@ static void free_page(struct kc_html *page)
 
 static void write_title(const struct kc_html *page)
 {
-  KC_ASSERT(page->run.rows > 0);
+  KC_ASSERT(page->run.rows > 0 || page->spec->sweep);
+  if (page->spec->sweep) {
+    kc_html_text(page->out, kc_cells_text(&page->question, 0, "name"));
+    return;
+  }
   if (page->run.rows == 1) {
     kc_html_text(page->out, kc_html_cell(page, 0, "name"));
     return;
@@ -102,8 +148,8 @@ static void write_title(const struct kc_html *page)
 
 static void write_head(const struct kc_html *page)
 {
-  KC_ASSERT(page->run.rows > 0);
   FILE *const out = page->out;
+  KC_ASSERT(page->spec->style != NULL);
   fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
         "<meta name=\"color-scheme\" content=\"light dark\">\n<title>", out);
@@ -117,7 +163,7 @@ static void write_head(const struct kc_html *page)
 
 static void write_foot(const struct kc_html *page)
 {
-  KC_ASSERT(page->run.rows > 0);
+  KC_ASSERT(page->spec->version != NULL);
   fprintf(page->out, "<footer><p>Written by kvcap %s from stored results alone. Every number can "
                      "be read again from the database: its element says which run "
                      "(<code>data-run</code>), which figure (<code>data-figure</code>) and the "
@@ -125,18 +171,43 @@ static void write_foot(const struct kc_html *page)
                      "</body>\n</html>\n", page->spec->version);
 }
 
-static enum kc_err write_page(struct kc_html *page, struct kc_store *store, struct kc_diag *diag)
+static enum kc_err write_runs(struct kc_html *page, struct kc_diag *diag)
 {
-  KC_ASSERT(page->out != NULL);
-  KC_TRY(read_views(page, store, diag));
-  KC_TRY(read_scenarios(page, diag));
-  write_head(page);
   kc_html_answer(page);
   kc_html_pictures(page);
   kc_html_latencies(page);
+  kc_html_groups(page);
   kc_html_basis(page);
   KC_TRY(kc_html_assumptions(page, diag));
   kc_html_reproduce(page);
+  return KC_OK;
+}
+
+static void write_sweep(struct kc_html *page)
+{
+  kc_html_sweep_answer(page);
+  kc_html_sweep_pictures(page);
+  kc_html_sweep_points(page);
+  kc_html_sweep_basis(page);
+}
+
+static enum kc_err write_page(struct kc_html *page, struct kc_store *store, struct kc_diag *diag)
+{
+  KC_ASSERT(page->spec->runs || page->spec->sweep);
+  if (page->spec->sweep) KC_TRY(read_sweep(page, store, diag));
+  if (page->spec->runs) {
+    KC_TRY(read_runs(page, store, diag));
+    KC_TRY(read_scenarios(page, diag));
+  }
+  write_head(page);
+  if (page->spec->sweep) {
+    kc_html_sweep_lead(page);
+  } else {
+    kc_html_lead(page);
+  }
+  fputs("</header>\n<main>\n", page->out);
+  if (page->spec->sweep) write_sweep(page);
+  if (page->spec->runs) KC_TRY(write_runs(page, diag));
   fputs("</main>\n", page->out);
   write_foot(page);
   return KC_OK;

@@ -16,11 +16,13 @@ enum { KC_HTML_RUNS_MAX = 4 }; /* side by side on a phone */
 struct kc_html_spec {
   const char *style;   /* the style sheet, put inline as it is; borrowed */
   const char *version; /* of this program; borrowed */
+  bool runs;           /* the runs chosen last (kc_store_choose), at most KC_HTML_RUNS_MAX */
+  bool sweep;          /* the sweep chosen last (kc_store_choose_sweep) */
 };
 
-/* Writes the page of the runs chosen last (kc_store_choose, at most KC_HTML_RUNS_MAX). KC_ERR_LIMIT
- * beyond that; KC_ERR_STORE; KC_ERR_INPUT when a stored scenario is no YAML. A failed write shows
- * in ferror(out). */
+/* Writes the page of what has been chosen, at least one of the two. KC_ERR_LIMIT for too many runs;
+ * KC_ERR_STORE; KC_ERR_INPUT when a stored scenario is no YAML. A failed write shows in
+ * ferror(out). */
 enum kc_err kc_html_write(FILE *out, struct kc_store *store, const struct kc_html_spec *spec,
                           struct kc_diag *diag);
 

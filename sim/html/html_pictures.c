@@ -6,8 +6,6 @@
 #include "sim/html/chart.h"
 #include "sim/html/html_internal.h"
 
-static const char *const dash_names[KC_CHART_SERIES] = {"solid", "dashed", "dotted", "dash-dotted"};
-
 /* ---- the memory bill ---- */
 
 static const struct kind {
@@ -48,7 +46,7 @@ static void write_bar(const struct kc_html *page, size_t run, double scale)
   KC_ASSERT(scale > 0);
   if (named) {
     fprintf(out, "<text class=\"letter\" x=\"0\" y=\"%.1f\">%c</text>\n", top + 22,
-            kc_html_letter(run));
+            (char)('A' + run));
   }
   for (size_t kind = 0; kind < KINDS; kind++) {
     const size_t row = memory_row(page, run, kind);
@@ -237,7 +235,7 @@ static void draw_distribution(struct kc_html *page, const struct metric *metric,
   const double p95 = kc_html_cell_number(page, run, metric->p95);
   kc_chart_line(chart, run, points.x, points.y, points.count, true);
   if (points.count > 0 && !isnan(p95) && p95 >= chart->x.low && p95 <= chart->x.high) {
-    kc_chart_mark(chart, run, p95, 95);
+    kc_chart_dot(chart, run, p95, 95, KC_DOT_LARGE);
   }
   free_points(&points);
 }
@@ -272,12 +270,7 @@ static void write_legend(const struct kc_html *page)
   if (page->run.rows == 1) return;
   fputs("<ul class=\"legend\">\n", page->out);
   for (size_t run = 0; run < page->run.rows; run++) {
-    fputs("<li>", page->out);
-    kc_html_chip(page, run);
-    fprintf(page->out, "<svg class=\"stroke\" viewBox=\"0 0 36 8\" aria-hidden=\"true\"><path "
-                       "class=\"line s%zu\" d=\"M1 4H35\"/></svg><span>", run);
-    kc_html_text(page->out, kc_html_cell(page, run, "name"));
-    fprintf(page->out, " <small>(%s)</small></span></li>\n", dash_names[run]);
+    kc_html_legend_item(page, run, kc_html_cell(page, run, "name"));
   }
   fputs("</ul>\n", page->out);
 }
@@ -331,5 +324,46 @@ void kc_html_latencies(struct kc_html *page)
   for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++) {
     for (size_t run = 0; run < page->run.rows; run++) write_percentiles(page, &metrics[i], run);
   }
+  fputs("</tbody>\n</table>\n</section>\n", page->out);
+}
+
+/* ---- classes and tenants ---- */
+
+static void write_group(const struct kc_html *page, size_t row)
+{
+  static const struct {
+    const char *column;
+    enum kc_rounding rounding;
+  } parts[] = {{"requests_total", KC_ROUND_COUNT}, {"slo_percent", KC_ROUND_TENTH},
+               {"ttft_p95_ms", KC_ROUND_READING}, {"tpot_p95_ms", KC_ROUND_READING}};
+  const struct kc_cells *groups = &page->groups;
+  const size_t run = (size_t)kc_cells_number(groups, row, "series");
+  const char *kind = kc_cells_text(groups, row, "kind");
+  KC_ASSERT(run < page->run.rows);
+  fputs("<tr><th scope=\"row\">", page->out);
+  if (page->run.rows > 1) kc_html_chip(page, run);
+  fprintf(page->out, " %s ", strcmp(kind, "warmth") == 0 ? "prompts" : kind);
+  kc_html_text(page->out, kc_cells_text(groups, row, "name"));
+  fputs("</th>", page->out);
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    char figure[128];
+    snprintf(figure, sizeof figure, "%.16s_%.20s_%s", kind, kc_cells_text(groups, row, "number"),
+             parts[i].column);
+    kc_html_figure(page->out, "td", "n", kc_html_source_of(page, run), figure,
+                   kc_cells_text(groups, row, parts[i].column), parts[i].rounding);
+  }
+  fputs("</tr>\n", page->out);
+}
+
+void kc_html_groups(struct kc_html *page)
+{
+  KC_ASSERT(page->run.rows > 0);
+  if (page->groups.rows == 0) return;
+  fputs("<section>\n<h2>Who got what</h2>\n<table>\n<caption>Cold and warm prompts, classes, "
+        "tenants</caption>\n<thead><tr><th scope=\"col\">Who</th>"
+        "<th scope=\"col\" class=\"n\">requests</th><th scope=\"col\" class=\"n\">in limits, %"
+        "</th><th scope=\"col\" class=\"n\">TTFT p95, ms</th>"
+        "<th scope=\"col\" class=\"n\">TPOT p95, ms</th></tr></thead>\n<tbody>\n", page->out);
+  for (size_t row = 0; row < page->groups.rows; row++) write_group(page, row);
   fputs("</tbody>\n</table>\n</section>\n", page->out);
 }

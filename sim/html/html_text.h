@@ -14,7 +14,7 @@ enum kc_rounding {
   KC_ROUND_MONEY,   /* at least cents, three significant digits below a dollar: 5.59, 0.925 */
   KC_ROUND_TENTH    /* one decimal: 73.8 */
 };
-enum { KC_HTML_NUMBER_BYTES = 400 };
+enum { KC_HTML_NUMBER_BYTES = 480 };
 
 /* & < > " ' become character references, so that the text may stand in an attribute as well. */
 void kc_html_text(FILE *out, const char *text);

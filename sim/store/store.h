@@ -128,6 +128,13 @@ enum kc_err kc_store_each_run(struct kc_store *store, kc_run_visitor visit, void
 enum kc_err kc_store_choose(struct kc_store *store, const char *views_sql, const int64_t *run_ids,
                             size_t count, struct kc_diag *diag);
 
+/* The same for a sweep: runs `views_sql` (views that read a TEMP table `chosen_sweep`) and puts the
+ * sweep and its two axes there in place of what was chosen before; `across_key` may be "". Errors
+ * KC_ERR_INPUT: no such sweep. */
+enum kc_err kc_store_choose_sweep(struct kc_store *store, const char *views_sql, int64_t sweep_id,
+                                  const char *across_key, const char *load_key,
+                                  struct kc_diag *diag);
+
 /* Writes `SELECT * FROM view` as CSV (RFC 4180, header row, '.' as decimal sign) to `path`; *rows
  * (may be NULL) is their number without the header. `view` is a plain name. Errors KC_ERR_FILE. */
 enum kc_err kc_store_export_csv(struct kc_store *store, const char *view, const char *path,

@@ -167,6 +167,38 @@ enum kc_err kc_store_choose(struct kc_store *store, const char *views_sql, const
   return err;
 }
 
+static enum kc_err fail_no_sweep(struct kc_store *store, int64_t sweep_id, struct kc_diag *diag)
+{
+  KC_ASSERT(sweep_id >= 0);
+  int64_t sweeps = 0;
+  KC_TRY(kc_store_scalar(store, "SELECT count(*) FROM sweep", &sweeps, doing, diag));
+  return kc_fail_at(diag, KC_ERR_INPUT, store->path, 0, 0,
+                    "there is no sweep %lld; the database holds %lld; `kvcap db info %s` lists "
+                    "them",
+                    (long long)sweep_id, (long long)sweeps, store->path);
+}
+
+enum kc_err kc_store_choose_sweep(struct kc_store *store, const char *views_sql, int64_t sweep_id,
+                                  const char *across_key, const char *load_key,
+                                  struct kc_diag *diag)
+{
+  KC_ASSERT(store != NULL && views_sql != NULL);
+  KC_ASSERT(across_key != NULL && load_key != NULL);
+  sqlite3_stmt *insert = NULL;
+  KC_TRY(kc_store_exec(store, views_sql, "defining the views of a sweep", diag));
+  KC_TRY(kc_store_exec(store, "DELETE FROM chosen_sweep", doing, diag));
+  KC_TRY(kc_store_prepare(store, "INSERT INTO chosen_sweep SELECT id, ?2, ?3 FROM sweep"
+                          " WHERE id = ?1", &insert, doing, diag));
+  sqlite3_bind_int64(insert, 1, sweep_id);
+  sqlite3_bind_text(insert, 2, across_key, -1, SQLITE_STATIC);
+  sqlite3_bind_text(insert, 3, load_key, -1, SQLITE_STATIC);
+  const int code = sqlite3_step(insert);
+  const int changes = code == SQLITE_DONE ? sqlite3_changes(store->db) : 0;
+  sqlite3_finalize(insert);
+  if (code != SQLITE_DONE) return kc_store_fail(store, code, doing, diag);
+  return changes == 1 ? KC_OK : fail_no_sweep(store, sweep_id, diag);
+}
+
 /* ---- CSV ---- */
 
 /* Bytes that are not UTF-8 would end in figures that no viewer opens; line ends may stay. */

@@ -20,6 +20,8 @@ def statistic($metric):
    memory_kv_unused_gib: ((.kv_budget_bytes
                            - ([.kv_peak_pages * .page_size * .kv_bytes_per_token, .kv_budget_bytes]
                               | min)) / 1073741824),
+   cache_hit_percent: (if .cache_hit_token_ratio then 100 * .cache_hit_token_ratio else null end),
+   requests_unserved: (.requests_rejected + .requests_failed + .requests_timed_out),
    outside_percent: (if .busy_s > 0 then 100 * .trust.outside_s / .busy_s else null end),
    headroom_percent: (if .utilisation then 100 * .utilisation.headroom else null end),
    most_requests_per_s: .utilisation.most_requests_per_s,

@@ -5,10 +5,10 @@ window.addEventListener('load', () => {
   const root = document.documentElement;
   if (root.scrollWidth > window.innerWidth) {
     found.push(`wider than the window: ${root.scrollWidth} of ${window.innerWidth}`);
-    for (const e of document.body.querySelectorAll('*')) {
-      if (e.getBoundingClientRect().right > window.innerWidth + 1 && !e.closest('svg')) {
-        found.push(`  ${e.tagName} ${e.className} ${e.textContent.slice(0, 40)}`);
-      }
+    const wide = [...document.body.querySelectorAll('*')].filter((e) => !e.closest('svg') &&
+      e.getBoundingClientRect().right > window.innerWidth + 1);
+    for (const e of wide.slice(0, 6)) {
+      found.push(`  ${e.tagName} ${e.className} ${e.textContent.slice(0, 40)}`);
     }
   }
 
@@ -32,7 +32,10 @@ window.addEventListener('load', () => {
     if (!walk.currentNode.textContent.trim() || e.closest('title, desc, script, style')) continue;
     const style = getComputedStyle(e);
     const ink = channels(e.closest('svg') ? style.fill : style.color);
-    const a = luminance(ink), b = luminance(behind(e.closest('svg') ? e.closest('svg') : e));
+    // A letter on a cell of a map has the cell before it; any other lies on what is behind.
+    const back = e.classList.contains('on') ? channels(getComputedStyle(e.previousElementSibling).fill)
+      : behind(e.closest('svg') || e);
+    const a = luminance(ink), b = luminance(back);
     const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
     const key = `${contrast.toFixed(2)} <${e.tagName} class="${e.getAttribute('class')}">`;
     if (contrast < 4.5) pairs.set(key, walk.currentNode.textContent.trim().slice(0, 30));

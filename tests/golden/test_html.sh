@@ -40,7 +40,7 @@ check_document() {
   grep -oE 'https?://[^"< ]*' "$page" && fail "$page: an address"
   pictures="$(grep -c '<svg[^>]* role="img" aria-labelledby="p[0-9]*-t p[0-9]*-d">' "$page")"
   titles="$(grep -cE '<title id="p[0-9]+-t">[^<]+</title><desc id="p[0-9]+-d">[^<]+' "$page")"
-  if [ "$pictures" -lt 5 ] || [ "$pictures" -ne "$titles" ]; then
+  if [ "$pictures" -lt 4 ] || [ "$pictures" -ne "$titles" ]; then
     fail "$page: $pictures pictures, $titles of them with a text alternative"
   fi
   [ "$(grep -o '<svg' "$page" | wc -l)" -eq \
@@ -68,15 +68,9 @@ jq -c --slurpfile rows rows.json -n -f <(
           + (del(.document, .run)))}] | from_entries'
 ) >wanted.json || exit 1
 
-check_numbers() {
-  local page="$1" runs="$2" found
-  grep -oE 'data-run="[0-9]+" data-figure="[a-z0-9_]+" data-value="[^"]*">[^<]*<' "$page" |
-    sed -E 's/data-run="(.*)" data-figure="(.*)" data-value="(.*)">(.*)</\1\t\2\t\3\t\4/' |
-    tr -d ',%+' >found.tsv
-  found="$(wc -l <found.tsv)"
-  [ "$found" -eq "$(grep -o 'data-figure=' "$page" | wc -l)" ] || fail "$page: an odd figure"
-  [ "$found" -ge 40 ] || fail "$page: only $found figures"
-  jq -rR --slurpfile wanted wanted.json --arg runs "$runs" '
+# hold_against_database PAGE RUNS: the rows of found.tsv against wanted.json.
+hold_against_database() {
+  jq -rR --slurpfile wanted wanted.json --arg runs "$2" '
     ($wanted[0]) as $all | ($runs | split(",")) as $run
     | (split("\t")) as [$id, $figure, $value, $text]
     | (if ($figure | startswith("change_")) and ($all[$id][$figure] == null)
@@ -85,13 +79,24 @@ check_numbers() {
     | ($text | sub("^ +"; "") | sub(" +$"; "")) as $shown
     | ($shown | if contains(".") then split(".")[1] | length else 0 end) as $digits
     | (pow(10; -$digits) / 2 * 1.000001) as $half
-    | if $is == null then "\($figure) of run \($id) is not in the database"
+    | if $is == null then "\($figure) of \($id) is not in the database"
       elif (($value | tonumber) - $is | fabs) > 1e-9 * (1 + ($is | fabs))
-      then "\($figure) of run \($id): page \($value), database \($is)"
+      then "\($figure) of \($id): page \($value), database \($is)"
       elif (($shown | tonumber) - $is | fabs) > $half
-      then "\($figure) of run \($id): shown \($shown), database \($is)"
-      else empty end' found.tsv >wrong.txt || fail "$page: jq"
-  [ ! -s wrong.txt ] || fail "$page: $(cat wrong.txt)"
+      then "\($figure) of \($id): shown \($shown), database \($is)"
+      else empty end' found.tsv >wrong.txt || fail "$1: jq"
+  [ ! -s wrong.txt ] || fail "$1: $(cat wrong.txt)"
+}
+
+check_numbers() {
+  local page="$1" runs="$2" found
+  grep -oE 'data-run="[0-9]+" data-figure="[a-z0-9_]+" data-value="[^"]*">[^<]*<' "$page" |
+    sed -E 's/data-run="(.*)" data-figure="(.*)" data-value="(.*)">(.*)</\1\t\2\t\3\t\4/' |
+    tr -d ',%+' >found.tsv
+  found="$(wc -l <found.tsv)"
+  [ "$found" -eq "$(grep -o 'data-run=' "$page" | wc -l)" ] || fail "$page: an odd figure"
+  [ "$found" -ge 40 ] || fail "$page: only $found figures"
+  hold_against_database "$page" "$runs"
 }
 
 for runs in 1 2,3 1,2,3,4 4; do
@@ -113,6 +118,43 @@ grep -q 'More KV memory is needed than there is' page-2,3.html || fail "page 2,3
 grep -q 'No latency limit was stated' page-4.html || fail "page 4: a limit out of nowhere"
 grep -q '&lt;script&gt;alert(&quot;1 &amp; 2&quot;)&lt;/script&gt;&#39;' page-4.html ||
   fail "page 4: the name is not escaped"
+# A sweep's page: two cases by five loads. Each number is a figure of its point in the database;
+# peaks and changes are worked out here from those.
+gain="$source_root/scenarios/published/t04-kimi-gain.yaml"
+"$kvcap" sweep "$gain" --name 'A & B' --vary workload.closed.concurrency=1,8,16,32,64 \
+  --case 'BF16: pools.decode.profile=sglang-0.5-kimi-bf16-published' \
+  --case "FP8: pools.decode.kv.format=fp8-e4m3; \
+pools.decode.profile=sglang-0.5-kimi-fp8-published" \
+  --db runs.db >/dev/null 2>&1 || fail "the sweep"
+"$kvcap" report runs.db --sweep 1 --html sweep.html >/dev/null || fail "the sweep's page"
+"$kvcap" report runs.db --sweep 1 --run 3 --html both.html >/dev/null || fail "the page of both"
+check_document sweep.html
+check_document both.html
+check_numbers both.html 3
+sqlite3 runs.db "SELECT json_object('point', sweep_id || '/' || number, 'number', number,
+  'figures', json_group_object(figure, value)) FROM point_figure GROUP BY sweep_id, number" \
+  >points.json
+jq -cn --slurpfile rows points.json '
+  [$rows[] | .figures + {point, series: (.number / 5 | floor),
+                         load: [1, 8, 16, 32, 64][.number % 5],
+                         kv_gpu_gib: (.figures.kv_room_gib / .figures.gpus)}] as $points
+  | [range(2) as $s | $points | map(select(.series == $s and .oom == 0))
+     | max_by(.output_tok_s) + {largest_load: (map(.load) | max)}] as $peaks
+  | [$peaks[] | . + {output_change_percent: (100 * (.output_tok_s / $peaks[0].output_tok_s - 1)),
+                     cost_change_percent: (100 * (.usd_per_mtok / $peaks[0].usd_per_mtok - 1))}]
+    as $peaks
+  | ($points + $peaks) | map({key: .point, value: .}) | from_entries' >wanted.json
+for page in sweep.html both.html; do
+  sed 's/data-run=/data-of-a-run=/g; s/data-point=/data-run=/g' "$page" >points.html
+  grep -oE 'data-run="[0-9/]+" data-figure="[a-z0-9_]+" data-value="[^"]*">[^<]*<' points.html |
+    sed -E 's/data-run="(.*)" data-figure="(.*)" data-value="(.*)">(.*)</\1\t\2\t\3\t\4/' |
+    tr -d ',%+' >found.tsv
+  [ "$(wc -l <found.tsv)" -ge 50 ] || fail "$page: only $(wc -l <found.tsv) figures of points"
+  hold_against_database "$page" ''
+done
+grep -q 'A &amp; B' sweep.html || fail "the sweep's name is not escaped"
+grep -q '<b>FP8</b> against <b>BF16</b> at the peak of each' sweep.html || fail "no answer"
+
 # What the page says how to do gives what it says: the same result again.
 sqlite3 runs.db 'SELECT scenario_text FROM run WHERE id = 3' >run-3.yaml
 result="$(sqlite3 runs.db 'SELECT result_sha256 FROM run WHERE id = 3')"

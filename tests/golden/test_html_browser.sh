@@ -37,6 +37,12 @@ done
 "$kvcap" report runs.db --run 1 --html one.html >/dev/null || exit 1
 "$kvcap" report runs.db --run 2,3 --html two.html >/dev/null || exit 1
 
+gain="$source_root/scenarios/published/t04-kimi-gain.yaml"
+"$kvcap" sweep "$gain" --vary workload.closed.input=2048..65536*2 \
+  --vary workload.closed.concurrency=8..256*2 --vary pools.decode.kv.format=bf16,fp8-e4m3 \
+  --db runs.db >/dev/null 2>&1 || exit 1
+"$kvcap" report runs.db --sweep 1 --html sweep.html >/dev/null || exit 1
+
 # A script in a copy measures what a reader would see. The copies stand in frames, because a window
 # is never narrower than 500 pixels.
 probe() {
@@ -68,7 +74,7 @@ shot() {
   [ -s "$shots/$1-$2-$3.png" ] || fail "no screenshot of $1 at $2, $3"
 }
 
-for page in one two; do
+for page in one two sweep; do
   for theme in light dark; do
     probe "$page" "$theme"
     shot "$page" 390 "$theme"

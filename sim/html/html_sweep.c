@@ -1,0 +1,278 @@
+/* A sweep as words and tables: the question, the peak of each series, every point, what it rests
+ * on. */
+#include <math.h>
+#include <string.h>
+
+#include "sim/html/html_internal.h"
+
+enum { POINTS_SHOWN_MAX = 240 };
+
+static const char *question(const struct kc_html *page, const char *column)
+{
+  KC_ASSERT(page->question.rows == 1);
+  const char *text = kc_cells_text(&page->question, 0, column);
+  return text != NULL ? text : "";
+}
+
+static bool has_across(const struct kc_html *page)
+{
+  KC_ASSERT(page->question.rows == 1);
+  return strcmp(question(page, "across_title"), "none") != 0;
+}
+
+static const char *point_id(const struct kc_html *page, const struct kc_cells *cells, size_t row,
+                            char id[64])
+{
+  KC_ASSERT(row < cells->rows);
+  snprintf(id, 64, "%.30s/%.30s", question(page, "sweep"), kc_cells_text(cells, row, "point"));
+  return id;
+}
+
+void kc_html_point_figure(const struct kc_html *page, const char *tag, const char *class,
+                          const struct kc_cells *cells, size_t row, const char *column,
+                          enum kc_rounding rounding)
+{
+  char id[64];
+  KC_ASSERT(row < cells->rows);
+  const struct kc_html_source source = {.kind = "point", .id = point_id(page, cells, row, id)};
+  kc_html_figure(page->out, tag, class, source, column, kc_cells_text(cells, row, column),
+                 rounding);
+}
+
+/* A change in percent with its sign; nothing when it is not known or of the first series. */
+static void write_change(const struct kc_html *page, const char *tag, const char *class, size_t row,
+                         const char *column)
+{
+  const double change = kc_cells_number(&page->peak, row, column);
+  char id[64], text[KC_HTML_NUMBER_BYTES];
+  if (isnan(change) || kc_cells_number(&page->peak, row, "series") == 0) {
+    fprintf(page->out, "<%s class=\"%s\"></%s>", tag, class, tag);
+    return;
+  }
+  fprintf(page->out, "<%s class=\"%s\" data-point=\"", tag, class);
+  kc_html_text(page->out, point_id(page, &page->peak, row, id));
+  fprintf(page->out, "\" data-figure=\"%s\" data-value=\"", column);
+  kc_html_text(page->out, kc_cells_text(&page->peak, row, column));
+  fprintf(page->out, "\">%s%s %%</%s>", change > 0 ? "+" : "",
+          kc_html_number(text, change, KC_ROUND_TENTH), tag);
+}
+
+/* ---- the question ---- */
+
+void kc_html_sweep_lead(struct kc_html *page)
+{
+  FILE *const out = page->out;
+  KC_ASSERT(page->spec->sweep);
+  fputs("<p class=\"lead\">A sweep of <b>", out);
+  kc_html_text(out, question(page, "points"));
+  fputs("</b> points: ", out);
+  if (has_across(page)) {
+    kc_html_text(out, question(page, "across_title"));
+    fputs(" by ", out);
+  }
+  kc_html_text(out, question(page, "load_title"));
+  fputs(".", out);
+  if (strcmp(question(page, "points"), question(page, "points_there")) != 0) {
+    fputs(" Only <b>", out);
+    kc_html_text(out, question(page, "points_there"));
+    fputs("</b> of them are in this database.", out);
+  }
+  fputs("</p>\n", out);
+}
+
+/* ---- the answer: peaks ---- */
+
+/* One sentence for each series after the first, where there is one context. */
+static void write_gain(const struct kc_html *page, size_t row)
+{
+  FILE *const out = page->out;
+  const struct kc_cells *peak = &page->peak;
+  KC_ASSERT(row > 0);
+  fputs("<p class=\"verdict good\"><span class=\"sign\" aria-hidden=\"true\">↑</span><span>"
+        "<b>", out);
+  kc_html_text(out, kc_cells_text(peak, row, "label"));
+  fputs("</b> against <b>", out);
+  kc_html_text(out, kc_cells_text(peak, 0, "label"));
+  fputs("</b> at the peak of each: output ", out);
+  write_change(page, "b", "n", row, "output_change_percent");
+  fputs(", a token costs ", out);
+  write_change(page, "b", "n", row, "cost_change_percent");
+  fputs("; largest load that was run and fits ", out);
+  kc_html_point_figure(page, "b", "", peak, 0, "largest_load", KC_ROUND_COUNT);
+  fputs(" → ", out);
+  kc_html_point_figure(page, "b", "", peak, row, "largest_load", KC_ROUND_COUNT);
+  if (kc_cells_text(peak, row, "requests_fit") != NULL) {
+    fputs(", memory holds ", out);
+    kc_html_point_figure(page, "b", "", peak, 0, "requests_fit", KC_ROUND_COUNT);
+    fputs(" → ", out);
+    kc_html_point_figure(page, "b", "", peak, row, "requests_fit", KC_ROUND_COUNT);
+    fputs(" requests", out);
+  }
+  fputs(".</span></p>\n", out);
+}
+
+static void write_peak(const struct kc_html *page, size_t row)
+{
+  FILE *const out = page->out;
+  const struct kc_cells *peak = &page->peak;
+  fputs("<tr><th scope=\"row\">", out);
+  kc_html_chip(page, (size_t)kc_cells_number(peak, row, "series"));
+  fputs(" ", out);
+  kc_html_text(out, kc_cells_text(peak, row, "label"));
+  fputs("</th>", out);
+  kc_html_point_figure(page, "td", "n", peak, row, "output_tok_s", KC_ROUND_READING);
+  write_change(page, "td", "n", row, "output_change_percent");
+  fputs("<td class=\"n\">", out);
+  kc_html_text(out, kc_cells_text(peak, row, "load"));
+  fputs("</td>", out);
+  kc_html_point_figure(page, "td", "n", peak, row, "usd_per_mtok", KC_ROUND_MONEY);
+  write_change(page, "td", "n wide", row, "cost_change_percent");
+  kc_html_point_figure(page, "td", "n", peak, row, "requests_fit", KC_ROUND_COUNT);
+  fputs("</tr>\n", out);
+}
+
+static void write_peaks(const struct kc_html *page)
+{
+  FILE *const out = page->out;
+  const struct kc_cells *peak = &page->peak;
+  double place = -1;
+  fputs("<table class=\"dense\">\n<caption>The most output of each that memory allows; changes are "
+        "against the first</caption>\n<thead><tr><th scope=\"col\">Series</th>"
+        "<th scope=\"col\" class=\"n\">tok/s</th><th scope=\"col\" class=\"n\">change</th>"
+        "<th scope=\"col\" class=\"n\">at load</th><th scope=\"col\" class=\"n\">$/Mtok</th>"
+        "<th scope=\"col\" class=\"n wide\">change</th><th scope=\"col\" class=\"n\">fit</th></tr>"
+        "</thead>\n<tbody>\n", out);
+  for (size_t row = 0; row < peak->rows; row++) {
+    if (has_across(page) && kc_cells_number(peak, row, "across_place") != place) {
+      place = kc_cells_number(peak, row, "across_place");
+      fputs("<tr><th scope=\"rowgroup\" colspan=\"7\">", out);
+      kc_html_text(out, question(page, "across_title"));
+      fputs(" ", out);
+      kc_html_text(out, kc_cells_text(peak, row, "across"));
+      fputs("</th></tr>\n", out);
+    }
+    write_peak(page, row);
+  }
+  fputs("</tbody>\n</table>\n", out);
+}
+
+void kc_html_sweep_answer(struct kc_html *page)
+{
+  KC_ASSERT(page->spec->sweep);
+  fprintf(page->out, "<section>\n<h2>%s</h2>\n", page->spec->runs ? "The sweep" : "The answer");
+  if (page->peak.rows == 0) {
+    fputs("<p class=\"verdict bad\"><span class=\"sign\" aria-hidden=\"true\">✕</span><span>No "
+          "point "
+          "ran within memory.</span></p>\n", page->out);
+  } else {
+    for (size_t row = 1; row < page->peak.rows && !has_across(page); row++) {
+      if (kc_cells_number(&page->peak, row, "output_change_percent") > 0) write_gain(page, row);
+    }
+    write_peaks(page);
+  }
+  fputs("</section>\n", page->out);
+}
+
+/* ---- every point ---- */
+
+static void write_point(const struct kc_html *page, size_t row)
+{
+  FILE *const out = page->out;
+  const struct kc_cells *point = &page->point;
+  fputs("<tr><th scope=\"row\">", out);
+  kc_html_chip(page, (size_t)kc_cells_number(point, row, "series"));
+  fputs("</th>", out);
+  if (has_across(page)) {
+    fputs("<td class=\"n\">", out);
+    kc_html_text(out, kc_cells_text(point, row, "across"));
+    fputs("</td>", out);
+  }
+  fputs("<td class=\"n\">", out);
+  kc_html_text(out, kc_cells_text(point, row, "load"));
+  fputs("</td><td>", out);
+  kc_html_text(out, kc_cells_text(point, row, "region"));
+  fputs("</td>", out);
+  kc_html_point_figure(page, "td", "n", point, row, "output_tok_s", KC_ROUND_READING);
+  kc_html_point_figure(page, "td", "n wide", point, row, "ttft_p95_ms", KC_ROUND_READING);
+  kc_html_point_figure(page, "td", "n", point, row, "tpot_p95_ms", KC_ROUND_READING);
+  kc_html_point_figure(page, "td", "n", point, row, "usd_per_mtok", KC_ROUND_MONEY);
+  fputs("</tr>\n", out);
+}
+
+void kc_html_sweep_points(struct kc_html *page)
+{
+  FILE *const out = page->out;
+  const size_t rows = page->point.rows;
+  const size_t shown = rows < POINTS_SHOWN_MAX ? rows : POINTS_SHOWN_MAX;
+  KC_ASSERT(shown <= rows);
+  fputs("<section>\n<h2>Every point</h2>\n<table class=\"dense\">\n<caption>", out);
+  if (shown < rows) {
+    fprintf(out, "The first %zu of %zu points; the rest is in the database. ", shown, rows);
+  }
+  fputs("Load: ", out);
+  kc_html_text(out, question(page, "load_title"));
+  if (has_across(page)) {
+    fputs("; across: ", out);
+    kc_html_text(out, question(page, "across_title"));
+  }
+  fputs("</caption>\n<thead><tr><th scope=\"col\">Series</th>", out);
+  if (has_across(page)) fputs("<th scope=\"col\" class=\"n\">across</th>", out);
+  fputs("<th scope=\"col\" class=\"n\">load</th><th scope=\"col\">region</th><th scope=\"col\" "
+        "class=\"n\">tok/s</th><th scope=\"col\" class=\"n wide\">TTFT p95, ms</th><th "
+        "scope=\"col\" "
+        "class=\"n\">TPOT p95, ms</th><th scope=\"col\" class=\"n\">$/Mtok</th></tr></thead>\n"
+        "<tbody>\n", out);
+  for (size_t row = 0; row < shown; row++) write_point(page, row);
+  fputs("</tbody>\n</table>\n</section>\n", out);
+}
+
+/* ---- what it rests on ---- */
+
+static void write_trust(const struct kc_html *page)
+{
+  FILE *const out = page->out;
+  const struct kc_cells *levels = &page->levels;
+  fputs("<ul class=\"plain\">\n", out);
+  for (size_t i = 0; i < levels->rows; i++) {
+    fputs("<li><b>", out);
+    kc_html_text(out, kc_cells_text(levels, i, "points"));
+    fputs("</b> points: <span class=\"trust ", out);
+    kc_html_text(out, kc_cells_text(levels, i, "trust"));
+    fputs("\">", out);
+    kc_html_text(out, kc_cells_text(levels, i, "trust"));
+    fputs("</span></li>\n", out);
+  }
+  fputs("</ul>\n<p class=\"note\">Calibrated: every step lies inside what was measured; "
+        "extrapolated: "
+        "some lie outside; datasheet: nothing was measured. What fits is derived from sizes "
+        "alone.</p>\n", out);
+}
+
+static void write_text(const struct kc_html *page, const char *title, const char *column)
+{
+  const char *text = question(page, column);
+  if (text[0] == '\0') return;
+  fprintf(page->out, "<h3>%s</h3>\n<pre><code>", title);
+  kc_html_text(page->out, text);
+  fputs("</code></pre>\n", page->out);
+}
+
+void kc_html_sweep_basis(struct kc_html *page)
+{
+  FILE *const out = page->out;
+  KC_ASSERT(page->question.rows == 1);
+  fputs("<section>\n<h2>How far to trust the sweep</h2>\n", out);
+  write_trust(page);
+  fputs("</section>\n<section>\n<h2>How to get the sweep again</h2>\n<p>Every point is the "
+        "scenario "
+        "below with the settings of its point, and runs by itself with <code>kvcap run</code>; "
+        "<code>kvcap sweep</code> with these changes and axes gives all of them.</p>\n", out);
+  write_text(page, "Axes", "axes");
+  write_text(page, "Changes of every point", "sets");
+  write_text(page, "Scenario", "scenario_text");
+  fputs("<dl class=\"hashes\">\n<dt>Sweep</dt><dd><code>", out);
+  kc_html_text(out, question(page, "sweep_sha256"));
+  fputs("</code></dd>\n<dt>Scenario file</dt><dd><code>", out);
+  kc_html_text(out, question(page, "scenario_sha256"));
+  fputs("</code></dd>\n</dl>\n</section>\n", out);
+}

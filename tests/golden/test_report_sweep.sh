@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# kvcap report --sweep: the published headline as figure and table, files and bytes, regions, where
+# memory ends and the peaks held against the points themselves, and what is wrong with a call.
+# timeout: 180
+# shellcheck disable=SC2016  # awk's and SQL's own signs
+set -u
+
+kvcap="${KVCAP:?path of the program}"
+source_root="${KVCAP_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
+published="$source_root/scenarios/published"
+plots="$source_root/reports/plots"
+command -v gnuplot >/dev/null || { echo "skipped: gnuplot is not installed"; exit 77; }
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+failures=0
+
+fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
+# expect STATUS PATTERN COMMAND...: exit status, and a pattern in stderr ("" = nothing on stderr).
+expect() {
+  local status="$1" pattern="$2" got
+  shift 2
+  "$@" >out 2>err
+  got=$?
+  [ "$got" -eq "$status" ] || fail "$*: status $got, expected $status: $(cat err)"
+  if [ -z "$pattern" ]; then
+    [ ! -s err ] || fail "$*: unexpected on stderr: $(cat err)"
+  else
+    grep -qE -- "$pattern" err || fail "$*: expected /$pattern/ on stderr: $(cat err)"
+  fi
+}
+
+# The headline as reports/README.md says it, then a map, then a sweep without prices or contexts.
+sed -n '/^    kvcap sweep .*t04-kimi-gain/,/^$/s/^    //p' "$source_root/reports/README.md" \
+  >headline.sh
+sed -i "s#^kvcap#'$kvcap'#; s#scenarios/published#'$published'#" headline.sh
+bash headline.sh >/dev/null 2>&1 || fail "the command of reports/README.md: $(cat headline.sh)"
+[ -s headline/sweep_gain.png ] || fail "no headline from $(cat headline.sh)"
+gain="$published/t04-kimi-gain.yaml"
+bf16='BF16: pools.decode.kv.format=bf16; pools.decode.profile=sglang-0.5-kimi-bf16-published'
+fp8='FP8, "e4m3": pools.decode.kv.format=fp8-e4m3;
+ pools.decode.profile=sglang-0.5-kimi-fp8-published'
+"$kvcap" sweep "$gain" --case "$bf16" --case "$(tr -d '\n' <<<"$fp8")" \
+  --vary workload.closed.input=4096,10240,40000 --vary workload.closed.concurrency=8,64,128 \
+  --db map.db >/dev/null 2>&1 || fail "the map's sweep"
+"$kvcap" sweep "$gain" --set price=null --vary pools.decode.kv.format=bf16,fp8-e4m3 --db map.db \
+  >/dev/null 2>&1 || fail "the plain sweep"
+
+# ---- the published headline ----
+column() { awk -F, -v name="$2" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) c = i; next }
+                                 { print $c }' "$1" | tail -n 1; }
+peak=headline/sweep_peak.csv
+[ "$(wc -l <$peak)" -eq 3 ] || fail "sweep_peak.csv: $(cat $peak)"
+awk -v more="$(column $peak output_change_percent)" -v cost="$(column $peak cost_change_percent)" \
+  'BEGIN { exit !(more > 38.7 && more < 42.7 && cost > -30.9 && cost < -26.9) }' ||
+  fail "not +40.7 % and -28.9 %, each within 2 points: $(cat $peak)"
+for pair in "2 largest_load 32.0" "3 largest_load 64.0" "2 requests_fit 60.0" "3 requests_fit 121.0"
+do
+  read -r line name value <<<"$pair"
+  [ "$(sed -n "1p;${line}p" $peak | column /dev/stdin "$name")" = "$value" ] ||
+    fail "$name of series $((line - 2)) is not $value: $(cat $peak)"
+done
+
+# ---- files and bytes ----
+expect 0 '' "$kvcap" report map.db --sweep 1 --out one
+{ for name in points peak map frontier pareto cost memory gain; do echo "one/sweep_$name.csv"; done
+  for name in map frontier pareto cost memory gain; do
+    echo "one/sweep_$name.svg"
+    echo "one/sweep_$name.png"
+  done; } >wanted
+cmp -s wanted out || fail "unexpected list of files: $(cat out)"
+expect 0 '' env LC_ALL=de_DE.UTF-8 TZ=Asia/Tokyo "$kvcap" report map.db --sweep 1 --out two
+diff -r one two >/dev/null || fail "the same sweep drawn twice differs"
+while read -r file; do [ -s "$file" ] || fail "$file is empty"; done <wanted
+for svg in one/*.svg; do
+  grep -q 'BF16' "$svg" || fail "$svg lacks the first series"
+  grep -q "FP8 · 'e4m3'" "$svg" || fail "$svg lacks the second series, or mangles its name"
+done
+
+# ---- what they say, against the points themselves ----
+sqlite3 -csv map.db "SELECT number, max(iif(figure = 'oom', value, 0)),
+  max(iif(figure = 'preemptions', value, 0)), max(iif(figure = 'max_waiting', value, 0)),
+  max(iif(figure = 'max_running', value, 0)), max(iif(figure = 'kv_tokens', value, 0))
+  FROM point_figure WHERE sweep_id = 1 GROUP BY number ORDER BY number" >points
+# 18 points: case, then input, then concurrency; every request is one of the concurrency's.
+awk -F, 'BEGIN { split("4096 10240 40000", input, " "); split("8 64 128", load, " ") }
+  { i = int($1 / 3) % 3 + 1; l = $1 % 3 + 1
+    region = $3 > 0.05 * load[l] ? "thrashing" : $2 > 0 ? "oom" : "safe"
+    if (region == "safe" && $4 > 0.25 * $5) region = "queueing"
+    printf "%d,%d,%s,%s,%s\n", $1, $1 / 9, input[i], load[l], region }' points | sort >wanted
+awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+  { print $at["point"] "," $at["series"] "," $at["across"] "," $at["load"] "," $at["region"] }' \
+  one/sweep_map.csv | sort >got
+cmp -s wanted got || fail "regions: $(diff wanted got)"
+for region in safe oom thrashing; do
+  grep -q "$region" got || fail "no point is $region: the sweep shows less than it should"
+done
+# Where memory ends: whole pages of 64 tokens, input and 1,000 output tokens.
+awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+  { pages = int(($at["across"] + 1000 + 63) / 64)
+    pool = ($at["series"] == 0 ? 683584 : 1367168) / 64
+    if (int(pool / pages) != $at["requests_fit"]) { print; bad = 1 } } END { exit bad }' \
+  one/sweep_frontier.csv || fail "where memory ends"
+# No point of a context is beaten by another in both and still marked.
+awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+  { a[NR] = $at["across"]; u[NR] = $at["output_tok_s_user"]; g[NR] = $at["output_tok_s_gpu"]
+    b[NR] = $at["best"] }
+  END { for (i in a) { beaten = 0
+          for (j in a) {
+            if (a[j] != a[i] || u[j] < u[i] || g[j] < g[i]) continue
+            if (u[j] > u[i] || g[j] > g[i]) beaten = 1
+          }
+          if (b[i] == beaten) exit 1 } }' one/sweep_pareto.csv || fail "the best of both"
+
+# ---- axes, by name and by themselves ----
+expect 0 '' "$kvcap" report map.db --sweep 1 --across input --load concurrency --out named
+diff -r one named >/dev/null || fail "the axes that are chosen are not those of the names"
+expect 0 '' "$kvcap" report map.db --sweep 1 --across concurrency --load closed.input --out turned
+[ "$(sed -n 2p turned/sweep_map.csv | cut -d, -f4)" = 8 ] || fail "the axes are not turned"
+expect 0 '' "$kvcap" report map.db --sweep 2 --out plain
+if [ -e plain/sweep_map.csv ] || [ -e plain/sweep_cost.csv ]; then fail "a map from nowhere"; fi
+[ -s plain/sweep_memory.png ] || fail "no memory bill of the plain sweep"
+
+# ---- what is wrong with the call ----
+expect 3 'there is no sweep 9; the database holds 2' "$kvcap" report map.db --sweep 9
+expect 2 'does not vary "rate"; it varies .*workload.closed.input' \
+  "$kvcap" report map.db --sweep 1 --load rate
+expect 2 'are the same key' "$kvcap" report map.db --sweep 1 --load input --across input
+expect 2 'name it with --sweep' "$kvcap" report map.db --across input
+
+# The scripts by themselves: too few arguments 2; missing, empty and damaged data 1.
+: >nothing.csv
+for figure in map frontier pareto cost memory gain; do
+  head -n 1 "one/sweep_$figure.csv" >header.csv
+  expect 2 'usage: gnuplot' gnuplot -d -c "$plots/sweep_$figure.gp"
+  for data in missing.csv nothing.csv header.csv; do
+    gnuplot -d -c "$plots/sweep_$figure.gp" "$data" wrong.svg >out 2>err </dev/null
+    [ "$?" -eq 1 ] || fail "sweep_$figure.gp with $data did not end with status 1"
+  done
+done
+
+[ "$failures" -eq 0 ] && echo "reports of sweeps are as they should be"
+exit "$((failures > 0))"
