@@ -49,7 +49,7 @@ table() { # FILE BAR LEFT_OUT_BAR ROW:VALUE...
 }
 table t02-kimi-decode-bf16.yaml 1.5 5 1:137 8:731 16:1106 32:1558
 table t03-kimi-decode-fp8.yaml 1.5 5 1:125 8:689 16:1028 32:1489 64:2192
-table t08-glm-decode-fp8.yaml 7 40 1:60 8:425 16:683 32:994 64:1672
+table t08-glm-decode-fp8.yaml 7 20 1:60 8:425 16:683 32:994 64:1672
 table t09-glm-decode-int4.yaml 3 10 1:92 8:513 16:825 32:1267 64:1933
 
 # Gain and cost from the predicted rows themselves.
