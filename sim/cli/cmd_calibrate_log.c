@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "sim/calibrate/replay_fit.h"
+#include "sim/cli/calibrate_output.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/cmd_calibrate.h"
 #include "sim/cli/compare_print.h"
@@ -16,9 +17,10 @@
 enum { LOG_SCHEMA = 1, LOG_LINES = 70 };
 
 struct log_arguments {
-  char log[KC_DIAG_PATH_BYTES], fit[64], name[KC_PROFILE_NAME_BYTES], source[160];
-  bool has_log, linear, profile, seconds, json;
+  char log[KC_DIAG_PATH_BYTES], fit[64];
+  bool has_log, linear, seconds;
   uint32_t fit_first;
+  struct kc_calibrate_output out;
 };
 
 #define FIELD(field) .offset = offsetof(struct log_arguments, field)
@@ -39,14 +41,7 @@ static const struct kc_option options[] = {
    .help = "percentiles between ranks, as numpy makes them; else nearest rank"},
   {.key = "seconds", .type = KC_OPTION_FLAG, FIELD(seconds),
    .help = "running and waiting requests, second by second"},
-  {.key = "name", .type = KC_OPTION_TEXT, TEXT(name), .fallback = "fitted", .values = "NAME",
-   .help = "name of the profile"},
-  {.key = "source", .type = KC_OPTION_TEXT, TEXT(source), .values = "TEXT",
-   .fallback = "kvcap calibrate serving --log",
-   .help = "where the log comes from, for the profile"},
-  {.key = "profile", .type = KC_OPTION_FLAG, FIELD(profile),
-   .help = "print only the profile, as an entry for the profiles of a GPU file"},
-  {.key = "json", .type = KC_OPTION_FLAG, FIELD(json), .help = "print one JSON document"},
+  KC_CALIBRATE_OUTPUT_OPTIONS(struct log_arguments, "kvcap calibrate serving --log"),
 };
 
 static const struct kc_cli_usage usage = {
@@ -121,38 +116,22 @@ static void print_terms(const struct kc_replay_fit *fit)
   printf(" together move them by %.3f %%\n", fit->flat_effect_percent);
 }
 
-static void put_profile(FILE *out, const struct kc_replay_fit *fit, const struct log_arguments *a)
+/* The fitted profile as it would stand in a GPU file. */
+static struct kc_gpu_profile entry_of(const struct kc_replay_fit *fit,
+                                      const struct log_arguments *a)
 {
-  const struct kc_gpu_profile *p = &fit->scenario->pool[0].profile;
-  fprintf(out, "  - name: %s\n    calibrated: true\n", a->name);
-  fprintf(out, "    host_step_us: %.1f\n    host_measured: true\n    prompt_step_us: %.1f\n",
-          p->host_step_us, p->prompt_step_us);
-  if (p->kernel_scale > 0) fprintf(out, "    kernel_scale: %.4f\n", p->kernel_scale);
-  if (p->spread_share > 0) fprintf(out, "    spread_share: %.4f\n", p->spread_share);
-  if (p->link_efficiency > 0) {
-    fprintf(out, "    link_efficiency: %.4f\n    link_latency_us: %.2f\n", p->link_efficiency,
-            p->link_latency_us);
-  }
-  fprintf(out, "    op_latency_us: %g\n    bandwidth_efficiency: %.4f\n    kv_efficiency: %.4f\n"
-          "    flops_efficiency: %.4f\n", p->op_latency_us, p->bandwidth_efficiency,
-          p->kv_efficiency, p->flops_efficiency);
-  fprintf(out, "    rows: %u\n    residual_percent: %.2f\n", fit->rows,
-          fit->residual_largest_percent);
-  fprintf(out, "    fitted_model: %s\n    fitted_tensor: %u\n", fit->scenario->model.name,
-          fit->scenario->pool[0].memory.tensor);
-  if (p->kernels[0] != '\0') fprintf(out, "    kernels: %s\n", p->kernels);
-  fprintf(out, "    source: \"%s\"\n", a->source);
-}
-
-/* Heap text; NULL when memory ran out. */
-static char *profile_text(const struct kc_replay_fit *fit, const struct log_arguments *a)
-{
-  char *text = NULL;
-  size_t bytes = 0;
-  FILE *out = open_memstream(&text, &bytes);
-  if (out == NULL) return NULL;
-  put_profile(out, fit, a);
-  return fclose(out) == 0 ? text : NULL;
+  struct kc_gpu_profile entry = fit->scenario->pool[0].profile;
+  snprintf(entry.name, sizeof entry.name, "%s", a->out.name);
+  snprintf(entry.source, sizeof entry.source, "%s", a->out.source);
+  snprintf(entry.fitted_model, sizeof entry.fitted_model, "%s", fit->scenario->model.name);
+  entry.fitted_tensor = fit->scenario->pool[0].memory.tensor;
+  entry.fitted_kv[0] = '\0';
+  entry.batch_min = entry.batch_max = entry.context_min = entry.context_max = 0;
+  entry.calibrated = entry.host_measured = true;
+  entry.rows = fit->rows;
+  entry.residual_percent = fit->residual_largest_percent;
+  entry.left_out_count = 0;
+  return entry;
 }
 
 static json_t *terms_json(const struct kc_replay_fit *fit)
@@ -188,15 +167,13 @@ static int report(const struct kc_replay_fit *fit, const struct log_arguments *a
   struct kc_serving_log predicted = {.path = "predicted", .format = "run",
                                      .row = fit->predicted, .count = fit->log->count};
   if (kc_compare(&c, fit->log, &predicted, a->linear, &diag) != KC_OK) return kc_cli_fail(&diag);
-  char *profile = profile_text(fit, a);
+  const struct kc_gpu_profile entry = entry_of(fit, a);
+  char *profile = NULL;
   int status = 0;
-  if (profile == NULL) {
-    kc_fail(&diag, KC_ERR_MEMORY, "no memory for the profile");
-    return kc_cli_fail(&diag);
-  }
-  if (a->json) {
+  if (kc_calibrate_profile_text(&profile, &entry, &diag) != KC_OK) return kc_cli_fail(&diag);
+  if (a->out.json) {
     status = print_json(fit, &c, &predicted, profile);
-  } else if (a->profile) {
+  } else if (a->out.profile) {
     fputs(profile, stdout);
   } else {
     print_terms(fit);

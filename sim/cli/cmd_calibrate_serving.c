@@ -9,17 +9,18 @@
 
 #include "engine/base/number.h"
 #include "sim/calibrate/serving.h"
+#include "sim/cli/calibrate_output.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/cmd_calibrate.h"
 
 enum { SERVING_SCHEMA = 1, SCANS = 4 };
 
 struct serving_arguments {
-  char table[KC_DIAG_PATH_BYTES], only[64], fit[64], name[KC_PROFILE_NAME_BYTES], source[160];
+  char table[KC_DIAG_PATH_BYTES], only[64], fit[64];
   bool table_given, only_given;
   struct kc_option_list holds;
   int norm;
-  bool profile, json;
+  struct kc_calibrate_output out;
 };
 
 #define FIELD(field) .offset = offsetof(struct serving_arguments, field)
@@ -41,13 +42,7 @@ static const struct kc_option options[] = {
            "repeatable [host=0 weights=0.8 kv=0.8 flops=0.6 expand=0]"},
   {.key = "norm", .type = KC_OPTION_CHOICE, FIELD(norm), .values = "max|squares",
    .fallback = "max", .help = "what is made small: the largest error of a row, or their squares"},
-  {.key = "name", .type = KC_OPTION_TEXT, TEXT(name), .fallback = "fitted", .values = "NAME",
-   .help = "name of the profile"},
-  {.key = "source", .type = KC_OPTION_TEXT, TEXT(source), .fallback = "kvcap calibrate serving",
-   .values = "TEXT", .help = "where the table comes from, for the profile"},
-  {.key = "profile", .type = KC_OPTION_FLAG, FIELD(profile),
-   .help = "print only the profile, as an entry for the profiles of a GPU file"},
-  {.key = "json", .type = KC_OPTION_FLAG, FIELD(json), .help = "print one JSON document"},
+  KC_CALIBRATE_OUTPUT_OPTIONS(struct serving_arguments, "kvcap calibrate serving"),
 };
 
 static const struct kc_cli_usage usage = {
@@ -120,38 +115,6 @@ static enum kc_err load(struct kc_serving_fit *fit, const char *scenario,
   KC_TRY(read_terms(fit, a->fit, diag));
   for (size_t i = 0; i < a->holds.count; i++) KC_TRY(read_hold(fit, a->holds.item[i], diag));
   return KC_OK;
-}
-
-/* ---- the profile as text ---- */
-
-static void put_left_out(FILE *out, const struct kc_left_out *left)
-{
-  fprintf(out, "      - {row: \"%s\", host_step_us: %g, bandwidth_efficiency: %g,\n"
-          "         kv_efficiency: %g, flops_efficiency: %g", left->row, left->host_step_us,
-          left->bandwidth_efficiency, left->kv_efficiency, left->flops_efficiency);
-  if (left->expand_efficiency > 0) {
-    fprintf(out, ", expand_efficiency: %g", left->expand_efficiency);
-  }
-  fputs("}\n", out);
-}
-
-/* An item of the list under `profiles`, in the fixed form in which the shipped files hold it. */
-static void put_profile(FILE *out, const struct kc_gpu_profile *p)
-{
-  fprintf(out, "  - name: %s\n    calibrated: true\n", p->name);
-  fprintf(out, "    host_step_us: %g\n    host_measured: %s\n    op_latency_us: %g\n",
-          p->host_step_us, p->host_measured ? "true" : "false", p->op_latency_us);
-  fprintf(out, "    bandwidth_efficiency: %g\n    kv_efficiency: %g\n    flops_efficiency: %g\n",
-          p->bandwidth_efficiency, p->kv_efficiency, p->flops_efficiency);
-  if (p->expand_efficiency > 0) fprintf(out, "    expand_efficiency: %g\n", p->expand_efficiency);
-  fprintf(out, "    fitted_model: %s\n    fitted_tensor: %u\n    fitted_kv: %s\n", p->fitted_model,
-          p->fitted_tensor, p->fitted_kv);
-  fprintf(out, "    batch_min: %g\n    batch_max: %g\n", p->batch_min, p->batch_max);
-  fprintf(out, "    context_min: %g\n    context_max: %g\n", p->context_min, p->context_max);
-  fprintf(out, "    rows: %u\n    residual_percent: %g\n", p->rows, p->residual_percent);
-  if (p->left_out_count > 0) fputs("    left_out:\n", out);
-  for (uint32_t i = 0; i < p->left_out_count; i++) put_left_out(out, &p->left_out[i]);
-  fprintf(out, "    source: \"%s\"\n", p->source);
 }
 
 /* ---- the report ---- */
@@ -274,31 +237,17 @@ static int print_json(const struct kc_serving_fit *fit, const char *profile)
   return kc_cli_print_json(root);
 }
 
-/* Heap text of the profile; NULL when memory ran out. */
-static char *profile_text(const struct kc_serving_fit *fit, const struct serving_arguments *a)
-{
-  struct kc_gpu_profile profile;
-  char *text = NULL;
-  size_t bytes = 0;
-  FILE *out = open_memstream(&text, &bytes);
-  if (out == NULL) return NULL;
-  kc_serving_profile(fit, a->name, a->source, &profile);
-  put_profile(out, &profile);
-  return fclose(out) == 0 ? text : NULL;
-}
-
 static int report(struct kc_serving_fit *fit, const struct serving_arguments *a)
 {
   struct kc_diag diag;
-  char *profile = profile_text(fit, a);
+  struct kc_gpu_profile entry;
+  char *profile = NULL;
   int status = 0;
-  if (profile == NULL) {
-    kc_fail(&diag, KC_ERR_MEMORY, "no memory for the profile");
-    return kc_cli_fail(&diag);
-  }
-  if (a->json) {
+  kc_serving_profile(fit, a->out.name, a->out.source, &entry);
+  if (kc_calibrate_profile_text(&profile, &entry, &diag) != KC_OK) return kc_cli_fail(&diag);
+  if (a->out.json) {
     status = print_json(fit, profile);
-  } else if (a->profile) {
+  } else if (a->out.profile) {
     fputs(profile, stdout);
   } else {
     print_terms(fit);
