@@ -109,8 +109,8 @@ enum kc_err kc_replay_predict(const struct kc_scenario *scenario, struct kc_log_
   memset(out, 0, count * sizeof *out);
   enum kc_err err = kc_run_prepare(run, scenario, diag);
   if (err == KC_OK && run->request_count != count) {
-    err = kc_fail(diag, KC_ERR_INPUT, "the workload has %u requests and the log %zu: the "
-                  "scenario's trace must be the log itself", run->request_count, count);
+    err = kc_fail(diag, KC_ERR_INPUT, "the workload has %u requests and the log %zu: both "
+                  "must be the same load", run->request_count, count);
   }
   if (err == KC_OK) {
     run->replay.recorder = (struct kc_recorder){&answers, note_outcome};
@@ -435,7 +435,7 @@ static enum kc_err check_same(const struct kc_replay_fit *fit, struct kc_diag *d
     if (!m->ok || !p->ok || (m->input_tokens == p->input_tokens &&
                              m->output_tokens == p->output_tokens)) continue;
     return kc_fail(diag, KC_ERR_INPUT, "request %zu has %u + %u tokens in the log and %u + %u in "
-                   "the run: the scenario's trace must be the log itself, with max_tokens: trace",
+                   "the run: both must be the same load, in the same order, with max_tokens: trace",
                    i, m->input_tokens, m->output_tokens, p->input_tokens, p->output_tokens);
   }
   return KC_OK;

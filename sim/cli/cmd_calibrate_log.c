@@ -17,8 +17,8 @@
 enum { LOG_SCHEMA = 1, LOG_LINES = 70 };
 
 struct log_arguments {
-  char log[KC_DIAG_PATH_BYTES], fit[64];
-  bool has_log, linear, seconds;
+  char log[KC_DIAG_PATH_BYTES], trace[KC_DIAG_PATH_BYTES], fit[64];
+  bool has_log, has_trace, linear, seconds;
   uint32_t fit_first;
   struct kc_calibrate_output out;
 };
@@ -30,6 +30,10 @@ static const struct kc_option options[] = {
   {.key = "log", .type = KC_OPTION_TEXT, TEXT(log),
    .set_offset = offsetof(struct log_arguments, has_log), .values = "FILE",
    .help = "measured requests; the scenario's trace becomes this file"},
+  {.key = "trace", .type = KC_OPTION_TEXT, TEXT(trace),
+   .set_offset = offsetof(struct log_arguments, has_trace), .values = "FILE",
+   .help = "take the same requests from this trace instead, which says more of them: what prompts "
+           "hold, for one, so that the prefix cache is modelled"},
   {.key = "fit-first", .type = KC_OPTION_U32, FIELD(fit_first), .min = 1,
    .max = KC_REPLAY_FIRST_MAX, .fallback = "30", .unit = "requests",
    .help = "answers that the fit may look at"},
@@ -190,13 +194,13 @@ static int report(const struct kc_replay_fit *fit, const struct log_arguments *a
 
 /* ---- the command ---- */
 
-/* The scenario with the log as its trace. */
-static enum kc_err load(struct kc_scenario *scenario, const char *path, const char *log,
+/* The scenario with this trace. */
+static enum kc_err load(struct kc_scenario *scenario, const char *path, const char *trace,
                         struct kc_diag_list *problems)
 {
-  char trace[KC_DIAG_PATH_BYTES + 32];
-  const char *const sets[] = {trace};
-  snprintf(trace, sizeof trace, "workload.trace=%s", log);
+  char set[KC_DIAG_PATH_BYTES + 32];
+  const char *const sets[] = {set};
+  snprintf(set, sizeof set, "workload.trace=%s", trace);
   return kc_scenario_load(scenario, path, sets, 1, problems);
 }
 
@@ -216,7 +220,8 @@ int kc_cmd_calibrate_log(int argc, char **argv)
   }
   enum kc_err err = kc_serving_log_read(&log, a.log, &diag);
   struct kc_replay_fit fit = {.scenario = scenario, .log = &log, .first = a.fit_first};
-  if (err == KC_OK && load(scenario, path[0], a.log, &problems) != KC_OK) {
+  const char *const trace = a.has_trace ? a.trace : a.log;
+  if (err == KC_OK && load(scenario, path[0], trace, &problems) != KC_OK) {
     status = kc_cli_fail_list(&problems);
   } else {
     if (err == KC_OK) err = read_terms(&fit, a.fit, &diag);

@@ -5,11 +5,14 @@
  *      {"input_toks": 100, "output_toks": 20, "tool_duration_ns": 5000000}, ...]}
  *
  * Both may share a file. A sub-request carries its whole prompt and follows the one before it after
- * that one's tool (closed loop). Token ids, where they are listed, are not read. A session without
+ * that one's tool (closed loop). Where a request lists the token ids of its prompt (input_tok_ids),
+ * each whole block of them becomes a prefix id: a hash of the ids up to the block's end. Those of
+ * outputs and sub-requests are not read. A session without
  * sub-requests, or one whose name an earlier line has, is refused: skipping the first and
  * overwriting the second loses load without a word. */
 #include <string.h>
 
+#include "engine/base/digest.h"
 #include "traces/readers/session_past.h"
 #include "traces/readers/trace_reader.h"
 
@@ -19,6 +22,7 @@ static const struct kc_trace_column llmservingsim_columns[] = {
     {KC_ROLE_OUTPUT, false, "output_toks", NULL},
     {KC_ROLE_SESSION, false, "session_id", NULL},
     {KC_ROLE_EXTRA_1, false, "sub_requests", NULL},
+    {KC_ROLE_IDS, false, "input_tok_ids", NULL},
 };
 
 #define NO_ROW UINT64_MAX /* no handle of kc_trace_emit */
@@ -118,6 +122,31 @@ static enum kc_err parse_session(struct kc_trace_builder *builder, struct kc_tra
                            "a session without requests; expected one or more");
 }
 
+/* What the prompt holds, by blocks. */
+static enum kc_err read_contents(struct kc_trace_builder *builder, uint32_t input_tokens)
+{
+  struct kc_json_value array;
+  struct kc_json_cursor cursor;
+  uint64_t token, count = 0, hash = 0;
+  const uint32_t block = builder->trace->block_tokens;
+  KC_ASSERT(block > 0);
+  if (!kc_trace_value(builder, KC_ROLE_IDS, &array)) return KC_OK;
+  if (array.kind != KC_JSON_ARRAY) {
+    return kc_trace_bad_value(builder, "input_tok_ids", &array,
+                              "expected an array of whole numbers");
+  }
+  kc_json_open(&cursor, &array);
+  while (kc_json_next_u64(&cursor, &token)) {
+    hash = kc_mix64(hash + kc_mix64(token + 1));
+    if (++count % block == 0) KC_TRY(kc_trace_push_id(builder, hash));
+  }
+  KC_TRY(kc_trace_check_cursor(builder, &cursor));
+  if (count == input_tokens) return KC_OK;
+  return kc_fail_at(builder->diag, KC_ERR_INPUT, builder->path, builder->line, 0,
+                    "%llu ids in input_tok_ids, but input_toks is %u; expected one id a token",
+                    (unsigned long long)count, input_tokens);
+}
+
 static enum kc_err llmservingsim_parse_object(struct kc_trace_builder *builder,
                                               const struct kc_json_value *object)
 {
@@ -133,6 +162,7 @@ static enum kc_err llmservingsim_parse_object(struct kc_trace_builder *builder,
   }
   KC_TRY(kc_trace_read_tokens(builder, KC_ROLE_INPUT, &raw.input_tokens));
   KC_TRY(kc_trace_read_tokens(builder, KC_ROLE_OUTPUT, &raw.output_tokens));
+  KC_TRY(read_contents(builder, raw.input_tokens));
   return kc_trace_emit(builder, &raw, NULL);
 }
 
@@ -142,8 +172,11 @@ const struct kc_trace_reader kc_reader_llmservingsim = {
     .framing = KC_FRAMING_JSONL,
     .column = llmservingsim_columns,
     .column_count = sizeof llmservingsim_columns / sizeof llmservingsim_columns[0],
+    .prefix_ids = true,
     .local_sessions = true,
     .unit = KC_UNIT_NS,
+    .block_tokens = 16,
+    .tail = KC_TAIL_FLOOR,
     .detect_object = llmservingsim_detect,
     .parse_object = llmservingsim_parse_object,
     .forget = kc_session_pasts_forget,

@@ -101,7 +101,7 @@ static void test_too_few_and_another_load(void **state)
   fit = (struct kc_replay_fit){.scenario = scenario, .log = &log, .first = 30, .free_count = 1,
                                .free = {KC_REPLAY_HOST}};
   assert_int_equal(KC_ERR_INPUT, kc_replay_fit_run(&fit, &diag));
-  assert_non_null(strstr(diag.text, "must be the log itself"));
+  assert_non_null(strstr(diag.text, "must be the same load"));
   kc_replay_fit_free(&fit);
   free(log.row);
   free(scenario);

@@ -20,15 +20,45 @@ static void flat_lines_are_nanoseconds(void **state)
   struct kc_trace trace;
   reader_parse(
       &trace,
-      "{\"input_toks\": 2350, \"output_toks\": 530, \"arrival_time_ns\": 46926800, "
+      "{\"input_toks\": 3, \"output_toks\": 530, \"arrival_time_ns\": 46926800, "
       "\"input_tok_ids\": [1, 2, 3], \"output_tok_ids\": [4]}\n"
       "{\"input_toks\": 1030, \"output_toks\": 760, \"arrival_time_ns\": 347938951}\n");
   assert_string_equal(trace.format, "llmservingsim");
   assert_int_equal(trace.count, 2);
-  assert_int_equal(trace.row[0].input_tokens, 2350);
+  assert_int_equal(trace.row[0].input_tokens, 3);
   assert_true(trace.row[1].arrival_ps == INT64_C(301012151) * KC_PS_PER_NS);
-  assert_false(trace.prefix_ids);
+  assert_false(trace.prefix_ids); /* no whole block */
   kc_trace_free(&trace);
+}
+
+#define TEN_TO_17 "10, 11, 12, 13, 14, 15, 16, 17"
+
+/* Blocks of 16 token ids: the same content after the same past is the same id, elsewhere not. */
+static void token_ids_become_prefix_ids(void **state)
+{
+  static const struct reader_message messages[] = {
+      {"{\"input_toks\": 4, \"output_toks\": 1, \"arrival_time_ns\": 1, \"input_tok_ids\": [1, 2]}",
+       "t.json:1: 2 ids in input_tok_ids, but input_toks is 4; expected one id a token"},
+  };
+  struct kc_trace trace;
+  (void)state;
+  reader_parse(
+      &trace,
+      "{\"input_toks\": 32, \"output_toks\": 1, \"arrival_time_ns\": 0, \"input_tok_ids\": ["
+      TEN_TO_17 ", " TEN_TO_17 ", " TEN_TO_17 ", " TEN_TO_17 "]}\n"
+      "{\"input_toks\": 40, \"output_toks\": 1, \"arrival_time_ns\": 1, \"input_tok_ids\": ["
+      TEN_TO_17 ", " TEN_TO_17 ", " TEN_TO_17 ", " TEN_TO_17 ", " TEN_TO_17 "]}\n"
+      "{\"input_toks\": 17, \"output_toks\": 1, \"arrival_time_ns\": 2, \"input_tok_ids\": ["
+      "9, " TEN_TO_17 ", " TEN_TO_17 "]}\n");
+  assert_true(trace.prefix_ids);
+  assert_int_equal(trace.block_tokens, 16);
+  assert_int_equal(trace.block_total, 2 + 2 + 1);
+  assert_int_equal(trace.block_distinct, 3);
+  assert_int_equal(trace.block[0], trace.block[2]);
+  assert_int_equal(trace.block[1], trace.block[3]);
+  assert_true(trace.block[0] != trace.block[1] && trace.block[4] != trace.block[0]);
+  kc_trace_free(&trace);
+  check_messages("llmservingsim", messages, sizeof messages / sizeof messages[0]);
 }
 
 #define SUB(in, out, rest) "{\"input_toks\": " in ", \"output_toks\": " out rest "}"
@@ -257,6 +287,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(flat_lines_are_nanoseconds),
+      cmocka_unit_test(token_ids_become_prefix_ids),
       cmocka_unit_test(pitfall_35_sub_requests_carry_whole_prompts),
       cmocka_unit_test(dropped_sub_requests_are_bridged),
       cmocka_unit_test(pitfall_36_sessions_twice_or_empty_are_refused),
