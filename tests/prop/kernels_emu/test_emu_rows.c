@@ -281,7 +281,7 @@ static void run_stream(struct lab *lab)
   uint32_t *from = lab_take(lab, 4 * words), *sum = lab_take(lab, 4), want = 0;
   for (uint64_t i = 0; i < words; ++i) want ^= from[i] = (uint32_t)kc_random_u64(&lab->random);
   *sum = 0;
-  lab_expect(lab, kc_gpu_read_stream(lab->emu, from, 4 * words, sum), "read_stream");
+  lab_expect(lab, lab_read_stream(lab, from, 4 * words, sum), "read_stream");
   if (*sum != want) lab_fail(lab, "stream of %llu words", (unsigned long long)words);
 }
 
