@@ -300,7 +300,7 @@ static void test_fragments(void **state)
     for (int i = 0; i < 256; ++i) test.a[i / 16][i % 16] = (float)lab_below(&lab, 17) - 8;
     for (int i = 0; i < 128; ++i) test.b[i / 8][i % 8] = (float)lab_below(&lab, 17) - 8;
     for (int i = 0; i < 128; ++i) test.c[i / 8][i % 8] = (float)lab_below(&lab, 99);
-    assert_true(kc_emu_launch(lab.emu, "mma", grid, block, 0, body_mma, &test));
+    assert_true(kc_emu_launch(lab.context, "mma", grid, block, 0, body_mma, &test));
     for (int i = 0; i < 16; ++i) {
       for (int j = 0; j < 8; ++j) {
         float sum = test.c[i][j]; /* small integers: exact */
