@@ -10,7 +10,7 @@
 
 /* The last words of keys that are a load, and of keys that are a context; the better ones first. */
 static const char *const load_words[] = {"concurrency", "rate"};
-static const char *const across_words[] = {"input", "context", "output", "max_model_len"};
+static const char *const across_words[] = {"input", "context", "trace", "output", "max_model_len"};
 
 static bool ends_with(const char *key, const char *word)
 {
@@ -94,10 +94,14 @@ static enum kc_err check_size(struct kc_store *store, struct kc_diag *diag)
   struct kc_cells size;
   KC_TRY(kc_cells_read(&size, store, "sweep_size", diag));
   KC_ASSERT(size.rows == 1);
+  const double points = kc_cells_number(&size, 0, "points");
   const double series = kc_cells_number(&size, 0, "series");
   const double places = fmax(kc_cells_number(&size, 0, "across"),
                              kc_cells_number(&size, 0, "loads"));
   kc_cells_free(&size);
+  if (points == 0) {
+    return kc_fail(diag, KC_ERR_INPUT, "the sweep has no points in this file yet; run it again");
+  }
   if (series > SERIES_MAX) {
     return kc_fail(diag, KC_ERR_LIMIT, "a picture shows at most %d series, and beside its axes the "
                    "sweep has %.0f; name other axes with --across and --load", SERIES_MAX, series);

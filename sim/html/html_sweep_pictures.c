@@ -326,13 +326,14 @@ static void write_frontier(struct kc_html *page)
 
 static void write_output(struct kc_html *page)
 {
-  static const char title[] = "Output over the load";
+  char title[256];
   const struct lines lines = {&page->gain, "load_amount", "output_tok_s", NAN};
   struct kc_chart chart = kc_chart_frame(
       page->out, KC_CHART_HEIGHT,
       kc_axis_from_zero(most_of(&page->gain, "load_amount"),
                         kc_cells_text(&page->question, 0, "load_title")),
       kc_axis_from_zero(most_of(&page->gain, "output_tok_s"), "tok/s"));
+  panel_title(page, &page->point, 0, "Output over the load", title, sizeof title);
   open_figure(page, title);
   kc_chart_open(&chart, ++page->pictures, title,
                 "Output tokens per second over the load, one line a series; hollow dots want more "
@@ -348,9 +349,9 @@ static void write_output(struct kc_html *page)
 static void draw_bill(const struct kc_html *page, size_t row, double scale, double top)
 {
   FILE *const out = page->out;
-  const double weights = kc_cells_number(&page->bill, row, "weights_gpu_gib") * scale;
-  const double room = kc_cells_number(&page->bill, row, "kv_gpu_gib") * scale;
-  KC_ASSERT(weights >= 0 && room >= 0);
+  const double weights = fmax(0, kc_cells_number(&page->bill, row, "weights_gpu_gib") * scale);
+  const double room = fmax(0, kc_cells_number(&page->bill, row, "kv_gpu_gib") * scale);
+  KC_ASSERT(scale > 0);
   fprintf(out, "<text x=\"0\" y=\"%.1f\">", top + 10);
   kc_html_text(out, kc_cells_text(&page->bill, row, "label"));
   fprintf(out, "</text><rect class=\"m0\" x=\"0\" y=\"%.1f\" width=\"%.1f\" height=\"22\"/>"

@@ -121,8 +121,31 @@ expect 0 '' "$kvcap" report map.db --sweep 2 --out plain
 if [ -e plain/sweep_map.csv ] || [ -e plain/sweep_cost.csv ]; then fail "a map from nowhere"; fi
 [ -s plain/sweep_memory.png ] || fail "no memory bill of the plain sweep"
 
+# Rate by context: a trace for each length of prompt.
+for tokens in 1000 8000; do
+  "$kvcap" trace synth "$tokens.csv" --requests 100 --rate 1 --input "$tokens" --output 250 \
+    --block-tokens 0 >/dev/null 2>&1
+done
+cp "$source_root/scenarios/examples/llama-3.1-8b-h100.yaml" here.yaml
+"$kvcap" sweep here.yaml --vary workload.trace=8000.csv,1000.csv --vary workload.rate=1/2,20,100 \
+  --set pools.serve.scheduler.max_running=64 --db map.db >/dev/null 2>&1 || fail "the rates' sweep"
+expect 0 '' "$kvcap" report map.db --sweep 3 --out rates
+cut -d, -f4,5,7,8,9 rates/sweep_map.csv >got
+cat >wanted <<'MAP'
+across,across_title,load,load_title,region
+1000.csv,trace,1/2,request rate (times the trace's),safe
+1000.csv,trace,20,request rate (times the trace's),safe
+1000.csv,trace,100,request rate (times the trace's),queueing
+8000.csv,trace,1/2,request rate (times the trace's),safe
+8000.csv,trace,20,request rate (times the trace's),oom
+8000.csv,trace,100,request rate (times the trace's),oom
+MAP
+cmp -s wanted got || fail "rate by context: $(diff wanted got)"
+expect 3 'has no points in this file yet' bash -c \
+  "cp map.db none.db && sqlite3 none.db 'DELETE FROM point' && '$kvcap' report none.db --sweep 3"
+
 # ---- what is wrong with the call ----
-expect 3 'there is no sweep 9; the database holds 2' "$kvcap" report map.db --sweep 9
+expect 3 'there is no sweep 9; the database holds 3' "$kvcap" report map.db --sweep 9
 expect 2 'does not vary "rate"; it varies .*workload.closed.input' \
   "$kvcap" report map.db --sweep 1 --load rate
 expect 2 'are the same key' "$kvcap" report map.db --sweep 1 --load input --across input
