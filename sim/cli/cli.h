@@ -36,6 +36,7 @@
 int kc_cmd_fit(int argc, char **argv);
 int kc_cmd_run(int argc, char **argv);
 int kc_cmd_sweep(int argc, char **argv);
+int kc_cmd_precision(int argc, char **argv);
 int kc_cmd_plan(int argc, char **argv);
 int kc_cmd_engine(int argc, char **argv);
 int kc_cmd_trace(int argc, char **argv);

@@ -2,7 +2,6 @@
  *
  *   --vary, --case --vary.h--> points --sweep.h, threads--> rows: printed, and kept with --db
  */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "sim/cli/interrupt.h"
 #include "sim/cli/progress.h"
 #include "sim/cli/sweep_output.h"
+#include "sim/cli/sweep_setup.h"
 
 struct arguments {
   struct kc_option_list vary, cases, sets;
@@ -116,30 +116,6 @@ static enum kc_err build_grid(struct kc_vary *grid, const struct arguments *a,
   return kc_vary_finish(grid, a->zip, diag);
 }
 
-/* Changes of every point. `trace` is room for the change that --trace is. */
-static size_t base_sets(const struct arguments *a, const char *sets[KC_SWEEP_BASE_SETS_MAX],
-                        char *trace, size_t size)
-{
-  size_t count = 0;
-  KC_ASSERT(a->sets.count + 2 <= KC_SWEEP_BASE_SETS_MAX);
-  if (a->trace_given) {
-    snprintf(trace, size, "workload.trace=%s", a->trace);
-    sets[count++] = "workload.closed=null";
-    sets[count++] = trace;
-  }
-  for (size_t i = 0; i < a->sets.count; i++) sets[count++] = a->sets.item[i];
-  return count;
-}
-
-static uint32_t processors(void)
-{
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  const int count = CPU_COUNT(&set);
-  KC_ASSERT(count > 0);
-  return count < KC_SWEEP_THREADS_MAX ? (uint32_t)count : (uint32_t)KC_SWEEP_THREADS_MAX;
-}
-
 /* A mistake in a key is in every point: the first points are loaded before anything is run. True
  * when one of them can be; its name is the sweep's, unless it has one. */
 enum { TRIED_MAX = 1000 };
@@ -189,18 +165,6 @@ static void progress(void *context, uint64_t finished, uint64_t all)
   kc_progress_show(&running->progress, finished, all);
 }
 
-static void tell_stored(const struct arguments *a, const struct kc_sweep_totals *totals)
-{
-  char path[KC_DIAG_PATH_BYTES];
-  uint64_t finished = 0;
-  for (int s = 0; s <= KC_POINT_FAILED; s++) finished += totals->by_status[s];
-  KC_ASSERT(totals->known <= finished);
-  snprintf(path, sizeof path, "%s", a->database);
-  kc_text_clean(path);
-  kc_cli_note("%llu points are in %s, %llu of them were there before or known by their inputs",
-              (unsigned long long)finished, path, (unsigned long long)totals->known);
-}
-
 static int run(struct kc_sweep *sweep, struct running *running, const struct arguments *a)
 {
   struct kc_sweep_totals totals;
@@ -216,7 +180,7 @@ static int run(struct kc_sweep *sweep, struct running *running, const struct arg
   int status = kc_sweep_output_end(&running->output, &totals, err == KC_OK);
   fflush(stdout);
   if (err != KC_OK) status = kc_cli_fail(&diag);
-  if (a->database_given) tell_stored(a, &totals);
+  if (a->database_given) kc_sweep_tell_stored(a->database, &totals);
   kc_store_close(sweep->store);
   return status;
 }
@@ -271,15 +235,16 @@ int kc_cmd_sweep(int argc, char **argv)
   struct arguments a = {0};
   struct kc_vary grid;
   struct kc_diag diag = {0};
-  const char *path[1], *sets[KC_SWEEP_BASE_SETS_MAX];
-  char trace[KC_DIAG_PATH_BYTES + 32];
+  const char *path[1];
+  struct kc_base_sets base;
   int status = kc_cli_arguments(&usage, &a, argc, argv, path, NULL);
   if (status >= 0) return status;
   kc_vary_init(&grid);
-  struct kc_sweep sweep = {.path = path[0], .sets = sets, .grid = &grid, .bill_only = a.bill,
-                           .threads = a.threads > 0 ? a.threads : processors(),
+  struct kc_sweep sweep = {.path = path[0], .sets = base.item, .grid = &grid, .bill_only = a.bill,
+                           .threads = kc_sweep_threads(a.threads),
                            .version = KVCAP_VERSION, .interrupted = kc_interrupt_wanted};
-  sweep.set_count = base_sets(&a, sets, trace, sizeof trace);
+  kc_base_sets_fill(&base, &a.sets, a.trace_given ? a.trace : NULL);
+  sweep.set_count = base.count;
   sweep.inputs = kc_inputs_create();
   if (sweep.inputs == NULL) {
     kc_fail(&diag, KC_ERR_MEMORY, "no memory for the sweep");

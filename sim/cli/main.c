@@ -19,6 +19,8 @@ static const struct kc_command commands[] = {
    kc_cmd_fit},
   {"run", "replay a workload against a scenario: latency, throughput, memory, price", kc_cmd_run},
   {"sweep", "the same at every combination of values, on several threads", kc_cmd_sweep},
+  {"precision", "compare formats of weights and KV: what fits, how fast, at what price",
+   kc_cmd_precision},
   {"plan", "find the cheapest deployment that meets an SLO on a workload", kc_cmd_plan},
   {"verify", "predict published figures and say how far off each prediction is", kc_cmd_verify},
   {"calibrate", "fit the parameters of step times to measurements", kc_cmd_calibrate},

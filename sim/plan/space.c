@@ -42,10 +42,33 @@ static enum kc_err check_weights(const char *value, struct kc_diag *diag)
   return kc_fail(diag, KC_ERR_USAGE, "--weights: %s", why.text);
 }
 
+/* "k=bf16+v=fp8-e4m3" -> the two formats' names. False when it is not of that form. */
+static bool cut_kv(const char *value, char k[KC_AXIS_VALUE_BYTES], char v[KC_AXIS_VALUE_BYTES])
+{
+  const char *plus = strchr(value, '+');
+  KC_ASSERT(strlen(value) < KC_AXIS_VALUE_BYTES);
+  if (plus == NULL || strncmp(value, "k=", 2) != 0 || strncmp(plus, "+v=", 3) != 0) return false;
+  snprintf(k, KC_AXIS_VALUE_BYTES, "%.*s", (int)(plus - value - 2), value + 2);
+  snprintf(v, KC_AXIS_VALUE_BYTES, "%s", plus + 3);
+  return true;
+}
+
+static enum kc_err check_kv(const char *value, struct kc_diag *diag)
+{
+  char k[KC_AXIS_VALUE_BYTES], v[KC_AXIS_VALUE_BYTES];
+  enum kc_kv_format format;
+  const bool apart = cut_kv(value, k, v);
+  if (apart ? kc_kv_format_parse(k, &format) && kc_kv_format_parse(v, &format)
+            : kc_kv_format_parse(value, &format)) {
+    return KC_OK;
+  }
+  return kc_fail(diag, KC_ERR_USAGE, "--kv: \"%s\" is not a KV format; known: %s; K and V apart: "
+                 "k=bf16+v=fp8-e4m3", value, kc_kv_format_names());
+}
+
 static enum kc_err check_value(enum kc_plan_axis_id axis, const char *value, struct kc_diag *diag)
 {
   uint64_t number;
-  enum kc_kv_format format;
   const char *name = axis_names[axis];
   KC_ASSERT(value[0] != '\0');
   if (is_number(axis) && (!kc_parse_u64(value, strlen(value), &number) || number == 0 ||
@@ -53,10 +76,7 @@ static enum kc_err check_value(enum kc_plan_axis_id axis, const char *value, str
     return kc_fail(diag, KC_ERR_USAGE, "--%s: expected whole numbers separated by commas, got "
                    "\"%s\"", name, value);
   }
-  if (axis == KC_AXIS_KV && !kc_kv_format_parse(value, &format)) {
-    return kc_fail(diag, KC_ERR_USAGE, "--kv: \"%s\" is not a KV format; known: %s", value,
-                   kc_kv_format_names());
-  }
+  if (axis == KC_AXIS_KV) return check_kv(value, diag);
   return axis == KC_AXIS_WEIGHTS ? check_weights(value, diag) : KC_OK;
 }
 
@@ -304,7 +324,7 @@ void kc_sets_add(struct kc_plan_sets *sets, const char *format, ...)
 }
 
 /* "a=b+c=d" -> "{a: b, c: d}", "fp8" -> "{default: fp8}". */
-static void add_weights(const char *pool, const char *value, struct kc_plan_sets *sets)
+void kc_space_add_weights(const char *pool, const char *value, struct kc_plan_sets *sets)
 {
   char map[2 * KC_AXIS_VALUE_BYTES];
   size_t used = 0;
@@ -323,6 +343,22 @@ static void add_weights(const char *pool, const char *value, struct kc_plan_sets
   }
   map[used] = '\0';
   kc_sets_add(sets, "pools.%s.weights={%s}", pool, map);
+}
+
+void kc_space_add_kv(const char *pool, const char *value, bool was_apart,
+                     struct kc_plan_sets *sets)
+{
+  char k[KC_AXIS_VALUE_BYTES], v[KC_AXIS_VALUE_BYTES];
+  KC_ASSERT(value[0] != '\0');
+  if (cut_kv(value, k, v)) {
+    kc_sets_add(sets, "pools.%s.kv.format=null", pool);
+    kc_sets_add(sets, "pools.%s.kv.k_format=%s", pool, k);
+    kc_sets_add(sets, "pools.%s.kv.v_format=%s", pool, v);
+    return;
+  }
+  if (was_apart) kc_sets_add(sets, "pools.%s.kv.k_format=null", pool);
+  if (was_apart) kc_sets_add(sets, "pools.%s.kv.v_format=null", pool);
+  kc_sets_add(sets, "pools.%s.kv.format=%s", pool, value);
 }
 
 /* NULL: none was given. */
@@ -360,11 +396,9 @@ void kc_space_sets(const struct kc_plan_space *space, uint32_t column, struct kc
     const char *value = space->axis[id].value[at[id]];
     if (value[0] == '\0' || id == KC_AXIS_GPU) continue;
     if (id == KC_AXIS_WEIGHTS) {
-      add_weights(pool, value, sets);
+      kc_space_add_weights(pool, value, sets);
     } else if (id == KC_AXIS_KV) {
-      if (space->kv_apart) kc_sets_add(sets, "pools.%s.kv.k_format=null", pool);
-      if (space->kv_apart) kc_sets_add(sets, "pools.%s.kv.v_format=null", pool);
-      kc_sets_add(sets, "pools.%s.kv.format=%s", pool, value);
+      kc_space_add_kv(pool, value, space->kv_apart, sets);
     } else if (id == KC_AXIS_CHUNK) {
       kc_sets_add(sets, "pools.%s.scheduler.%s=%s", pool,
                   space->server == KC_SERVER_SGLANG ? "chunked_prefill_size" : "max_batched_tokens",

@@ -74,6 +74,12 @@ void kc_space_column(const struct kc_plan_space *space, uint32_t column, uint32_
 /* Appends what makes the scenario that column. */
 void kc_space_sets(const struct kc_plan_space *space, uint32_t column, struct kc_plan_sets *sets);
 
+/* Appends what gives the pool these formats: "fp8", "routed_experts=int4-g32+default=bf16",
+ * "checkpoint"; "fp8-e4m3", "k=bf16+v=fp8-e4m3". `was_apart`: the scenario names K and V apart. */
+void kc_space_add_weights(const char *pool, const char *value, struct kc_plan_sets *sets);
+void kc_space_add_kv(const char *pool, const char *value, bool was_apart,
+                     struct kc_plan_sets *sets);
+
 /* Appends one change. */
 void kc_sets_add(struct kc_plan_sets *sets, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -1,0 +1,44 @@
+/* Set-up that commands of many points share (see sweep_setup.h). */
+#include "sim/cli/sweep_setup.h"
+
+#include <sched.h>
+#include <stdio.h>
+
+#include "engine/base/check.h"
+#include "sim/cli/cli.h"
+
+void kc_base_sets_fill(struct kc_base_sets *base, const struct kc_option_list *sets,
+                       const char *trace)
+{
+  base->count = 0;
+  KC_ASSERT(sets->count + 2 <= KC_SWEEP_BASE_SETS_MAX);
+  if (trace != NULL) {
+    snprintf(base->trace, sizeof base->trace, "workload.trace=%s", trace);
+    base->item[base->count++] = "workload.closed=null";
+    base->item[base->count++] = base->trace;
+  }
+  for (size_t i = 0; i < sets->count; i++) base->item[base->count++] = sets->item[i];
+}
+
+uint32_t kc_sweep_threads(uint32_t asked)
+{
+  cpu_set_t set;
+  KC_ASSERT(asked <= KC_SWEEP_THREADS_MAX);
+  if (asked > 0) return asked;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  const int count = CPU_COUNT(&set);
+  KC_ASSERT(count > 0);
+  return count < KC_SWEEP_THREADS_MAX ? (uint32_t)count : (uint32_t)KC_SWEEP_THREADS_MAX;
+}
+
+void kc_sweep_tell_stored(const char *database, const struct kc_sweep_totals *totals)
+{
+  char path[KC_DIAG_PATH_BYTES];
+  uint64_t finished = 0;
+  for (int s = 0; s <= KC_POINT_FAILED; s++) finished += totals->by_status[s];
+  KC_ASSERT(totals->known <= finished);
+  snprintf(path, sizeof path, "%s", database);
+  kc_text_clean(path);
+  kc_cli_note("%llu points are in %s, %llu of them were there before or known by their inputs",
+              (unsigned long long)finished, path, (unsigned long long)totals->known);
+}
