@@ -26,7 +26,7 @@ enum { TEXT_BYTES_MAX = 64 << 20, LOGITS_MAX = 1 << 30 };
 struct arguments {
   struct kc_option_list weights, kv;
   char text[KC_DIAG_PATH_BYTES], database[KC_DIAG_PATH_BYTES];
-  bool text_given, database_given, json;
+  bool text_given, database_given, json, quality;
   uint32_t window, threads;
   uint64_t bytes;
 };
@@ -58,6 +58,9 @@ static const struct kc_option options[] = {
      .help = "Store the figures as measurements in this database."},
     {.key = "json", .type = KC_OPTION_FLAG, .offset = FIELD(json),
      .help = "Print one JSON document instead of the table."},
+    {.key = "quality", .type = KC_OPTION_FLAG, .offset = FIELD(quality),
+     .help = "Print what is kept in the model's folder as quality.json: the same document without "
+             "this machine's facts, rounded to a millionth."},
 };
 
 static const struct kc_cli_usage usage = {
@@ -303,6 +306,45 @@ static int print_json(const struct session *s)
       rows, "host", "seconds", s->host_seconds, "threads", (int)s->threads));
 }
 
+static json_t *millionths(double value)
+{
+  return json_real((double)(int64_t)(value * 1e6 + 0.5) / 1e6);
+}
+
+static json_t *quality_row(const struct session *s, const struct row *r)
+{
+  const struct kc_evaluation *f = &r->figures;
+  KC_ASSERT(f->nll >= 0 && f->kl >= -1e-9);
+  return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "weights", weight_names[r->weights], "kv",
+                   kv_names[r->kv], "perplexity", millionths(f->perplexity), "perplexity_ratio",
+                   millionths(ratio(s, r)), "kl_nats", millionths(f->kl), "same_token",
+                   millionths(f->same));
+}
+
+/* For planners, beside the model: what each precision cost a small model, and how to see it. */
+static int print_quality(const struct session *s)
+{
+  char reproduce[KC_DIAG_PATH_BYTES + 64];
+  const char *slash = strrchr(s->text, '/');
+  json_t *rows = json_array();
+  snprintf(reproduce, sizeof reproduce, "kvcap engine eval %s --quality", s->model);
+  for (uint32_t i = 0; i < s->rows && rows != NULL; i++) {
+    if (json_array_append_new(rows, quality_row(s, &s->row[i])) == 0) continue;
+    json_decref(rows);
+    rows = NULL;
+  }
+  return kc_cli_print_json(json_pack(
+      "{s:i, s:o, s:I, s:s, s:{s:o, s:I, s:s}, s:i, s:I, s:o, s:o, s:s}", "schema", EVAL_SCHEMA,
+      "model", kc_cli_json_string(s->model), "parameters",
+      (json_int_t)s->checkpoint.parameters, "source",
+      "measured by the reference engine; a small model loses more to coarse formats than a large "
+      "one", "text", "name",
+      kc_cli_json_string(slash == NULL ? s->text : slash + 1), "bytes", (json_int_t)s->bytes,
+      "sha256", s->sha, "window", (int)s->arguments->window, "predictions",
+      (json_int_t)s->base.figures.predictions, "rows", rows, "reproduce",
+      kc_cli_json_string(reproduce), "rounded_to", "0.000001"));
+}
+
 static enum kc_err store_rows(const struct session *s, struct kc_diag *diag)
 {
   struct kc_measurement list[ROWS_MAX * METRICS];
@@ -357,6 +399,7 @@ int kc_cmd_engine_eval(int argc, char **argv)
   if (err == KC_OK && a.database_given) err = store_rows(&s, &diag);
   int status = 0;
   if (err != KC_OK) status = kc_cli_fail(&diag);
+  else if (a.quality) status = print_quality(&s);
   else if (a.json) status = print_json(&s);
   else print_table(&s);
   close_session(&s);

@@ -318,9 +318,14 @@ static int print_json(const struct session *s)
       count(exec->rows), "cached", count(exec->rows_cached), "cached_but_computed",
       count(exec->rows_repaired), "computed_for_nobody", count(exec->rows_discarded), "sha256",
       s->tokens);
-  json_t *tags = json_pack("{s:o, s:o, s:o}", "checks", count(exec->host.counter[KC_COUNT_CHECKS]),
-                           "entries", count(exec->host.counter[KC_COUNT_ENTRIES]), "violations",
-                           count(exec->host.counter[KC_COUNT_EVENTS]));
+  const uint64_t *counter = exec->host.counter;
+  json_t *tags = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "checks",
+                           count(counter[KC_COUNT_CHECKS]), "entries",
+                           count(counter[KC_COUNT_ENTRIES]), "violations",
+                           count(counter[KC_COUNT_EVENTS]), "writes",
+                           count(counter[KC_COUNT_WRITES]), "writes_refused",
+                           count(counter[KC_COUNT_WRITES_REFUSED]), "events",
+                           kc_engine_events_json(exec));
   json_t *decisions = json_pack(
       "{s:s, s:o, s:o, s:o}", "sha256", s->decided, "bytes", count(s->engine.log.bytes),
       "simulator_sha256", has_simulated(s) ? json_string(s->simulated) : json_null(), "equal",

@@ -126,6 +126,24 @@ json_t *kc_engine_faults_json(const struct kc_engine_faults *faults,
                    (int)kc_engine_faults_held(faults, engine));
 }
 
+json_t *kc_engine_events_json(const struct kc_exec *exec)
+{
+  static const char *const sources[] = {"check", "write", "place"};
+  const uint64_t all = exec->host.counter[KC_COUNT_EVENTS];
+  const uint64_t count = all < KC_FORWARD_RING ? all : KC_FORWARD_RING;
+  json_t *list = json_array();
+  for (uint64_t i = 0; i < count && list != NULL; i++) {
+    const struct kc_tag_event *e = &exec->host.ring[i];
+    KC_ASSERT(e->source < sizeof sources / sizeof sources[0]);
+    json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "step",
+                                          (json_int_t)e->step, "slot", (json_int_t)e->slot,
+                                          "entry", (json_int_t)e->index, "page",
+                                          (json_int_t)e->page, "want", (json_int_t)e->want, "got",
+                                          (json_int_t)e->got, "seen_by", sources[e->source]));
+  }
+  return list;
+}
+
 void kc_engine_faults_free(struct kc_engine_faults *faults)
 {
   KC_ASSERT(faults != NULL);

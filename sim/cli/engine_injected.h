@@ -39,6 +39,8 @@ void kc_engine_faults_print(const struct kc_engine_faults *faults, const struct 
 /* A new reference; null without faults. */
 json_t *kc_engine_faults_json(const struct kc_engine_faults *faults,
                               const struct kc_engine *engine);
+/* The violation ring: the first events that checks and writes have seen. A new reference. */
+json_t *kc_engine_events_json(const struct kc_exec *exec);
 void kc_engine_faults_free(struct kc_engine_faults *faults);
 
 #endif
