@@ -21,6 +21,8 @@ struct arguments {
   bool replicas_given;
   int objective;
   double budget;
+  char database[KC_DIAG_PATH_BYTES];
+  bool database_given;
   uint32_t gpus_max, spare, threads;
   double headroom, lost, tolerance;
   bool exhaustive, max_rate, json;
@@ -89,6 +91,11 @@ static const struct kc_option options[] = {
      .help = "Run the whole grid as well, and end with status 1 if its best is another one."},
     {.key = "threads", .type = KC_OPTION_U32, .offset = FIELD(threads), .min = 1, .max = 64,
      .fallback = "1", .help = "Runs at once; the answer does not depend on it."},
+    {.key = "db", .type = KC_OPTION_TEXT, .offset = FIELD(database),
+     .size = sizeof(((struct arguments *)0)->database), .set_offset = FIELD(database_given),
+     .values = "FILE", .bare = "kvcap.db",
+     .help = "Keep what is run in this database, as a sweep of the plan's name, and take from it "
+             "what it has."},
     {.key = "json", .type = KC_OPTION_FLAG, .offset = FIELD(json),
      .help = "Print one JSON document instead of the summary."},
 };
@@ -224,7 +231,16 @@ static int print_plan(const struct kc_plan_answer *answer, bool json)
   return kc_cli_finish(plan->found && !disagrees ? 0 : 1);
 }
 
-static int make_plan(const struct kc_plan_request *request, bool json)
+static void tell_stored(const struct kc_plan *plan, const char *database)
+{
+  char path[KC_DIAG_PATH_BYTES];
+  snprintf(path, sizeof path, "%s", database);
+  kc_text_clean(path);
+  kc_cli_note("the plan is sweep %lld of %s; %llu of its runs were known",
+              (long long)plan->sweep_id, path, (unsigned long long)plan->count.known);
+}
+
+static int make_plan(struct kc_plan_request *request, const struct arguments *a)
 {
   struct kc_diag diag = {0};
   struct kc_plan *plan = calloc(1, sizeof *plan);
@@ -234,15 +250,20 @@ static int make_plan(const struct kc_plan_request *request, bool json)
   if (plan == NULL || answer == NULL || problems == NULL) {
     kc_fail(&diag, KC_ERR_MEMORY, "no memory for the plan");
     status = kc_cli_fail(&diag);
+  } else if (a->database_given &&
+             kc_store_open(&request->store, a->database, &diag) != KC_OK) {
+    status = kc_cli_fail(&diag);
   } else if (kc_plan_open(plan, request, problems) != KC_OK) {
     status = kc_cli_fail_list(problems);
   } else {
     answer->plan = plan;
     enum kc_err err = kc_plan_solve(plan, &diag);
     if (err == KC_OK) err = add_details(plan, answer, &diag);
-    status = err != KC_OK ? kc_cli_fail(&diag) : print_plan(answer, json);
+    if (err == KC_OK && a->database_given) tell_stored(plan, a->database);
+    status = err != KC_OK ? kc_cli_fail(&diag) : print_plan(answer, a->json);
   }
   if (plan != NULL) kc_plan_free(plan);
+  kc_store_close(request->store);
   free(plan);
   free(answer);
   free(problems);
@@ -297,6 +318,7 @@ static enum kc_err check_rate_options(const struct arguments *a, struct kc_diag 
   }
   if (a->replicas_given) stray = "replicas";
   if (a->exhaustive) stray = "exhaustive";
+  if (a->database_given) stray = "db";
   if (a->spare > 0) stray = "spare";
   if (a->headroom > 0) stray = "headroom";
   if (a->prices.count > 0) stray = "price";
@@ -324,7 +346,7 @@ int kc_cmd_plan(int argc, char **argv)
     result = kc_cli_fail(&diag);
   } else {
     kc_interrupt_catch();
-    result = a.max_rate ? find_rate(request, &a) : make_plan(request, a.json);
+    result = a.max_rate ? find_rate(request, &a) : make_plan(request, &a);
   }
   free(request);
   return result;

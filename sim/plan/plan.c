@@ -9,11 +9,13 @@
 #include "engine/base/check.h"
 #include "sim/plan/judge.h"
 #include "sim/plan/plan_parts.h"
+#include "sim/plan/plan_store.h"
 
 enum { NONE = UINT32_MAX };
 
-/* Replicas divide a prefix cache among them, so one more can cost a little. */
-#define CACHED_MARGIN 0.15
+/* Replicas divide a prefix cache among them, so one more can cost as much as it gains: only who
+ * misses a limit by its double is out of the question. */
+#define CACHED_MARGIN 1.0
 
 /* ---- opening ---- */
 
@@ -67,7 +69,8 @@ static enum kc_err open_plan(struct kc_plan *plan, struct kc_diag *diag)
   KC_TRY(kc_space_complete(&plan->request.space, &plan->base.scenario, diag));
   plan->inputs = kc_inputs_create();
   if (plan->inputs == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the inputs");
-  return kc_plan_build_columns(plan, diag);
+  KC_TRY(kc_plan_build_columns(plan, diag));
+  return kc_plan_store_open(plan, diag);
 }
 
 enum kc_err kc_plan_open(struct kc_plan *plan, const struct kc_plan_request *request,
@@ -89,6 +92,7 @@ void kc_plan_free(struct kc_plan *plan)
   free(plan->searched);
   free(plan->run);
   kc_bound_workload_free(&plan->workload);
+  kc_known_close(&plan->known);
   kc_inputs_destroy(plan->inputs);
   memset(plan, 0, sizeof *plan);
 }
@@ -128,8 +132,9 @@ static void evaluate_task(void *context, uint32_t task)
   const struct kc_point_context points = {.inputs = plan->inputs,
                                           .version = plan->request.version,
                                           .interrupted = plan->request.interrupted,
-                                          .known = plan->request.known,
-                                          .known_context = plan->request.known_context};
+                                          .known = plan->request.store != NULL
+                                                       ? kc_plan_store_knows : NULL,
+                                          .known_context = (void *)&plan->known};
   const struct kc_point_spec spec = {
       .path = plan->request.path, .sets = all,
       .set_count = kc_plan_all_sets(plan, &batch->sets[task], all)};
@@ -141,10 +146,11 @@ static void evaluate_task(void *context, uint32_t task)
   free(scratch);
 }
 
-/* Evaluates up to KC_SEARCH_BATCH candidates at once and appends them to run[] in order. */
+/* Evaluates up to KC_SEARCH_BATCH candidates at once and appends them to run[] in order. `number`:
+ * of their points in the database. */
 static enum kc_err evaluate_batch(struct kc_plan *plan, const struct kc_search_probe *probe,
-                                  const struct kc_plan_sets *sets, uint32_t count,
-                                  struct kc_diag *diag)
+                                  const struct kc_plan_sets *sets, const uint64_t *number,
+                                  uint32_t count, struct kc_diag *diag)
 {
   KC_ASSERT(count > 0 && count <= KC_SEARCH_BATCH);
   KC_TRY(reserve_run(plan, count, diag));
@@ -157,6 +163,9 @@ static enum kc_err evaluate_batch(struct kc_plan *plan, const struct kc_search_p
       if (batch.err[i] != KC_ERR_INTERRUPTED) return batch.err[i];
       return kc_fail(diag, KC_ERR_INTERRUPTED, "interrupted");
     }
+  }
+  KC_TRY(kc_plan_store_batch(plan, plan->run_count, count, number, sets, diag));
+  for (uint32_t i = 0; i < count; i++) {
     const struct kc_judgement judgement = kc_judge(plan->require, plan->require_count,
                                                    plan->request.lost, &batch.run[i].result);
     batch.run[i].probe = probe[i];
@@ -171,7 +180,9 @@ enum kc_err kc_plan_evaluate(struct kc_plan *plan, const struct kc_search_probe 
                              const struct kc_plan_sets *sets, uint32_t *index,
                              struct kc_diag *diag)
 {
-  KC_TRY(evaluate_batch(plan, probe, sets, 1, diag));
+  const uint64_t number = (uint64_t)plan->column_count * plan->request.space.replica_count +
+                          plan->count.runs_after % KC_PLAN_DETAILS_MAX;
+  KC_TRY(evaluate_batch(plan, probe, sets, &number, 1, diag));
   KC_ASSERT(plan->run_count > 0);
   *index = plan->run_count - 1;
   plan->count.runs_after++;
@@ -209,15 +220,17 @@ static enum kc_err evaluate(void *context, const struct kc_search_probe *probe, 
 {
   struct kc_plan *plan = context;
   struct kc_search_probe own[KC_SEARCH_BATCH] = {{0, 0}};
+  uint64_t number[KC_SEARCH_BATCH] = {0};
   struct kc_plan_sets *sets = calloc(count, sizeof *sets);
   if (sets == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the changes");
   for (uint32_t i = 0; i < count; i++) {
     KC_ASSERT(probe[i].column < plan->search_count);
     own[i] = (struct kc_search_probe){plan->searched[probe[i].column], probe[i].replicas};
     kc_plan_serving_sets(plan, &own[i], &sets[i]);
+    number[i] = kc_plan_store_number(plan, &own[i]);
   }
   const uint32_t first = plan->run_count;
-  const enum kc_err err = evaluate_batch(plan, own, sets, count, diag);
+  const enum kc_err err = evaluate_batch(plan, own, sets, number, count, diag);
   free(sets);
   for (uint32_t i = 0; err == KC_OK && i < count; i++) {
     verdict[i] = verdict_of(plan, &plan->run[first + i]);

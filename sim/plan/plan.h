@@ -15,7 +15,7 @@
 #define KC_SIM_PLAN_PLAN_H
 
 #include "sim/plan/bound.h"
-#include "sim/plan/point.h"
+#include "sim/plan/point_store.h"
 #include "sim/plan/search.h"
 #include "sim/plan/space.h"
 #include "sim/scenario/require.h"
@@ -44,9 +44,7 @@ struct kc_plan_request {
   uint32_t threads;              /* >= 1 */
   const char *version;           /* of the program */
   bool (*interrupted)(void *context); /* may be NULL; asked from every thread */
-  /* As in struct kc_point_context; may be NULL. */
-  bool (*known)(void *known_context, const char *config_sha256, struct kc_point_result *result);
-  void *known_context;
+  struct kc_store *store;        /* NULL: nothing is kept, nothing is known */
 };
 
 /* One choice of everything but the number of replicas. */
@@ -79,6 +77,7 @@ struct kc_plan_counts {
   uint64_t runs;                 /* of the search */
   uint64_t runs_after;           /* for the answer's details */
   uint64_t exhaustive_runs;      /* of the whole grid */
+  uint64_t known;                /* of all these, taken from the database instead of run */
 };
 
 struct kc_plan {
@@ -96,6 +95,8 @@ struct kc_plan {
   struct kc_inputs *inputs;
   struct kc_plan_run *run;        /* heap; every evaluation in order */
   uint32_t run_count, run_capacity;
+  struct kc_known_points known;   /* of request.store */
+  int64_t sweep_id;               /* in it */
   struct kc_plan_counts count;
   struct kc_diag why_refused, why_no_fit; /* the first of each */
   bool found;

@@ -3,15 +3,13 @@
 #ifndef KC_SIM_PLAN_SWEEP_STORE_H
 #define KC_SIM_PLAN_SWEEP_STORE_H
 
+#include "sim/plan/point_store.h"
 #include "sim/plan/sweep.h"
-
-struct kc_known;
 
 struct kc_sweep_store {
   const struct kc_sweep *sweep;
   int64_t sweep_id;
-  struct kc_known *known;      /* heap, sorted by hash */
-  size_t known_count, known_room;
+  struct kc_known_points known;
 };
 
 /* One finished point of a batch. */
