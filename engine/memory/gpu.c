@@ -23,7 +23,7 @@ enum figure_index {
   BOARD_MIB, TOTAL_GIB, FREE_GIB, FREE_TP_GIB, NON_TORCH_GIB, NON_TORCH_TP_GIB,
   MEMORY_GB_S, LINK_GB_S, PCIE_GB_S, NODE_GB_S, LINK_LATENCY_US,
   BF16_TFLOPS, FP8_TFLOPS, INT8_TFLOPS, FP4_TFLOPS,
-  GPUS_PER_NODE, POWER_W, SM_COUNT,
+  GPUS_PER_NODE, POWER_W, IDLE_W, SM_COUNT,
   FIGURES
 };
 
@@ -79,6 +79,7 @@ static const struct kc_option file_options[] = {
   FIGURE("rates.fp4_tflops", FP4_TFLOPS, 0, 1e6, "TFLOP/s", "dense FP4; 0 = not native"),
   FIGURE("board.gpus_per_node", GPUS_PER_NODE, 1, 1024, "GPUs", "in one node"),
   FIGURE("board.power_w", POWER_W, 1, 1e5, "W", "board power limit"),
+  FIGURE("board.idle_w", IDLE_W, 0, 1e5, "W", "drawn with nothing to do"),
   FIGURE("board.sm_count", SM_COUNT, 1, 1e5, "multiprocessors", "tiles of a product run on them"),
   {.key = "prices", .type = KC_OPTION_SUBTREE, .help = "dated prices, the default one first",
    .required = true},
@@ -219,6 +220,7 @@ static void fill_rates(struct kc_gpu *gpu, const struct figure *figure)
   gpu->flops[KC_MATH_FP4] = figure[FP4_TFLOPS].value * 1e12;
   gpu->gpus_per_node = (uint32_t)figure[GPUS_PER_NODE].value;
   gpu->power_w = figure[POWER_W].value;
+  gpu->idle_w = figure[IDLE_W].value;
   gpu->sm_count = figure[SM_COUNT].value;
 }
 
@@ -240,6 +242,17 @@ static void check_memory(const struct kc_gpu *gpu, const struct kc_document *doc
                      "expected memory.sglang_free_tp_gib <= memory.sglang_free_gib <= "
                      "memory.vllm_total_gib");
   }
+}
+
+static void check_power(const struct kc_gpu *gpu, const struct kc_document *document,
+                        struct kc_diag_list *problems)
+{
+  const struct kc_node *board = kc_node_get(document->root, "board");
+  if (gpu->idle_w <= gpu->power_w) return;
+  KC_ASSERT(board != NULL);
+  kc_diag_list_add(problems, KC_ERR_INPUT, document->path, board->line, board->column,
+                   "board.idle_w is more than board.power_w; an idle board draws less than its "
+                   "limit");
 }
 
 /* "YYYY-MM" or "YYYY-MM-DD". */
@@ -364,6 +377,7 @@ static void read_document(struct kc_gpu *gpu, const struct kc_document *document
     fill_memory(gpu, file.figure);
     fill_rates(gpu, file.figure);
     check_memory(gpu, document, problems);
+    check_power(gpu, document, problems);
   }
   read_prices(gpu, document, problems);
   read_profiles(gpu, document, problems);

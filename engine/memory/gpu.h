@@ -82,7 +82,8 @@ struct kc_gpu {
   double node_bandwidth;          /* bytes/s one way per GPU between nodes */
   double link_latency_us;         /* of one collective, any size */
   uint32_t gpus_per_node;
-  double power_w;
+  double power_w;                 /* board power limit */
+  double idle_w;                  /* drawn with a model in memory and nothing to do; <= power_w */
   double sm_count;                /* multiprocessors (compute units) */
   uint32_t price_count;
   struct kc_gpu_price price[KC_GPU_PRICES_MAX]; /* the first is the default */

@@ -24,6 +24,8 @@ struct arguments {
   int rows;
   uint32_t replicates;
   bool intervals_given;
+  struct kc_option_list require;
+  struct kc_run_demands demands;
   bool json;
   bool show;
 };
@@ -50,6 +52,9 @@ static const struct kc_option options[] = {
      .set_offset = FIELD(intervals_given), .min = 2, .max = KC_INTERVALS_MAX, .unit = "replicates",
      .help = "Run again so often, with other seeds and step times as wrong as the profile admits, "
              "and print where the figures lie."},
+    {.key = "require", .type = KC_OPTION_LIST, .offset = FIELD(require), .values = "FIGURE<=N",
+     .help = "Exit with status 1 unless the run has it: a figure, one of <= < >= >, a number, such "
+             "as 'ttft_p95_ms<=500' or 'usd_per_mtok<=3'; repeatable."},
     {.key = "json", .type = KC_OPTION_FLAG, .offset = FIELD(json),
      .help = "Print one JSON document instead of the summary."},
     {.key = "show", .type = KC_OPTION_FLAG, .offset = FIELD(show),
@@ -68,7 +73,9 @@ static const struct kc_cli_usage usage = {
     .epilogue = "Examples:\n"
                 "  kvcap run scenarios/examples/llama-3.1-8b-h100.yaml\n"
                 "  kvcap run scenarios/examples/kimi-k2.6-decode-8xh200.yaml \\\n"
-                "      --set pools.decode.kv.format=bf16 --json\n"};
+                "      --set pools.decode.kv.format=bf16 --json\n"
+                "  kvcap run scenarios/examples/llama-3.1-8b-h100.yaml \\\n"
+                "      --require 'ttft_p95_ms<=500' --require 'usd_per_mtok<=3'\n"};
 
 /* ---- the scenario with its overrides ---- */
 
@@ -196,13 +203,13 @@ struct stored {
 
 /* Stores the very document that is printed. */
 static void store_result(struct kc_store *store, const struct kc_run *run,
-                         const struct kc_intervals *intervals, double host_seconds,
-                         struct stored *stored)
+                         const struct arguments *a, const struct kc_intervals *intervals,
+                         double host_seconds, struct stored *stored)
 {
   struct kc_host_facts host;
   struct utsname machine;
   char started[32];
-  json_t *root = kc_run_json(run, intervals);
+  json_t *root = kc_run_json(run, intervals, &a->demands);
   char *text = root != NULL ? kc_cli_json_text(root) : NULL;
   const struct kc_cost_trust trust = kc_run_trust(run);
   fill_host(&host, started, &machine, host_seconds, run->result.summary.steps);
@@ -246,7 +253,7 @@ static enum kc_err execute_stored(struct kc_run *run, const struct arguments *a,
     clock_gettime(CLOCK_MONOTONIC, &start);
     err = kc_run_execute(run, diag);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    if (err == KC_OK) store_result(store, run, intervals, seconds_between(start, end), stored);
+    if (err == KC_OK) store_result(store, run, a, intervals, seconds_between(start, end), stored);
   }
   kc_store_close(store);
   return err;
@@ -282,8 +289,12 @@ static int print(const struct kc_run *run, const struct arguments *a,
 {
   char name[256];
   run_name(run, a, name, sizeof name);
-  if (!a->json) return kc_run_print(run, name, intervals);
-  json_t *root = kc_run_json(run, intervals);
+  if (!a->json) {
+    const int status = kc_run_print(run, name, intervals);
+    kc_run_demands_print(&a->demands, run);
+    return status;
+  }
+  json_t *root = kc_run_json(run, intervals, &a->demands);
   return kc_cli_print_json(root);
 }
 
@@ -309,6 +320,7 @@ static int run_scenario(const struct kc_scenario *scenario, const struct argumen
     const int stored_status = tell_stored(&stored, a);
     if (status == 0) status = stored_status;
   }
+  if (status == 0 && kc_run_demands_missed(&a->demands, run) > 0) status = 1;
   kc_run_deinit(run);
   free(run);
   return status;
@@ -320,6 +332,8 @@ int kc_cmd_run(int argc, char **argv)
   const char *path[1];
   const int usage_status = kc_cli_arguments(&usage, &a, argc, argv, path, NULL);
   if (usage_status >= 0) return usage_status;
+  struct kc_diag bad;
+  if (kc_run_demands_parse(&a.demands, &a.require, &bad) != KC_OK) return kc_cli_fail(&bad);
   struct kc_diag_list *problems = calloc(1, sizeof *problems);
   struct kc_scenario *scenario = calloc(1, sizeof *scenario);
   int status = 8;

@@ -329,7 +329,8 @@ static json_t *intervals_of(const struct kc_intervals *intervals)
   return object;
 }
 
-json_t *kc_run_json(const struct kc_run *run, const struct kc_intervals *intervals)
+json_t *kc_run_json(const struct kc_run *run, const struct kc_intervals *intervals,
+                    const struct kc_run_demands *demands)
 {
   json_t *root = json_object();
   double usd;
@@ -348,5 +349,7 @@ json_t *kc_run_json(const struct kc_run *run, const struct kc_intervals *interva
   json_object_set_new(root, "intervals", intervals_of(intervals));
   json_object_set_new(root, "cost_usd_per_mtok",
                       kc_run_cost(run, &usd) ? json_real(usd) : json_null());
+  kc_run_money_json(root, run);
+  json_object_set_new(root, "requirements", kc_run_demands_json(demands, run));
   return root;
 }

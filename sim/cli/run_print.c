@@ -403,20 +403,11 @@ static void print_slo(const char *name, double limit_ms, const struct kc_statist
 
 static void print_cost(const struct kc_run *run)
 {
-  double usd;
   const struct kc_scenario *scenario = run->scenario;
   print_slo("TTFT", scenario->slo_ttft_p95_ms, &run->result.summary.ttft,
             trust_word(run));
   print_slo("TPOT", scenario->slo_tpot_p95_ms, &run->result.summary.tpot, trust_word(run));
-  if (kc_run_cost(run, &usd)) {
-    printf("  cost      $%.4f per million output tokens at $%.2f per GPU-hour (%s)\n", usd,
-           scenario->price_gpu_hour_usd, trust_word(run));
-  } else if (!scenario->price_known) {
-    printf("  cost      unknown: no price for %s; set price.gpu_hour_usd\n",
-           scenario->pool[0].gpu.name);
-  } else {
-    printf("  cost      none to state: no output token was produced\n");
-  }
+  kc_run_money_print(run);
   printf("  result    sha256 %s, seed %" PRIu64 "\n", run->result.summary.result_sha256,
          scenario->seed);
 }

@@ -14,7 +14,7 @@ size_t kc_predicted_need(uint32_t slots)
 {
   KC_ASSERT(slots > 0);
   KC_ASSERT(slots <= 65536);
-  return kc_heap_need(slots) + kc_arena_need(slots, sizeof(uint32_t)) * 2 +
+  return kc_heap_need(slots) + kc_arena_need(slots, sizeof(uint32_t)) * 3 +
          kc_arena_need(slots, sizeof(uint64_t)) +
          kc_arena_need((size_t)slots + 1, sizeof(kc_u128));
 }
@@ -29,11 +29,13 @@ enum kc_err kc_predicted_init(struct kc_predicted *predicted, const struct kc_co
       .cost = cost, .requests = requests, .max_model_len = max_model_len, .slots = slots};
   KC_TRY(kc_heap_init(&predicted->finish, slots, arena));
   predicted->remaining = kc_arena_take(arena, slots, sizeof *predicted->remaining);
+  predicted->cached = kc_arena_take(arena, slots, sizeof *predicted->cached);
   predicted->finished = kc_arena_take(arena, slots, sizeof *predicted->finished);
   predicted->order = kc_arena_take(arena, slots, sizeof *predicted->order);
   predicted->dense = kc_arena_take(arena, (size_t)slots + 1, sizeof *predicted->dense);
-  const bool taken = predicted->remaining != NULL && predicted->finished != NULL &&
-                     predicted->order != NULL && predicted->dense != NULL;
+  const bool taken = predicted->remaining != NULL && predicted->cached != NULL &&
+                     predicted->finished != NULL && predicted->order != NULL &&
+                     predicted->dense != NULL;
   return taken ? KC_OK : KC_ERR_MEMORY;
 }
 
@@ -74,11 +76,17 @@ static void apply_delta(struct kc_predicted *p, const struct kc_step *step)
     KC_ASSERT(join->slot < p->slots);
     KC_ASSERT(join->outputs < output);
     p->remaining[join->slot] = output - join->outputs;
+    p->cached[join->slot] = join->cached;
     p->order[join->slot] = p->next_order++;
     if (join->kv_in_place) schedule_finish(p, join->slot, step);
   }
+  p->cached_pairs = p->cached_context = 0;
   for (uint32_t i = 0; i < step->chunk_count; i++) {
-    if (step->chunk[i].last) schedule_finish(p, step->chunk[i].slot, step);
+    const struct kc_chunk *chunk = &step->chunk[i];
+    KC_ASSERT(p->cached[chunk->slot] <= chunk->start);
+    p->cached_pairs += (uint64_t)p->cached[chunk->slot] * chunk->count;
+    p->cached_context += p->cached[chunk->slot];
+    if (chunk->last) schedule_finish(p, chunk->slot, step);
   }
   for (uint32_t i = 0; i < step->pause_count; i++) postpone(p, step->pause[i]);
 }
@@ -119,17 +127,61 @@ static uint32_t collect_finished(struct kc_predicted *p, uint64_t ticks)
   return count;
 }
 
-static kc_ps duration(struct kc_predicted *p, const struct kc_step *step, kc_ps *host_ps)
+/* Of a step without chunks. */
+static inline kc_ps decode_duration(struct kc_predicted *p, const struct kc_aggregates *sum,
+                                    kc_ps *host_ps)
 {
-  const struct kc_aggregates *sum = &step->sum;
-  if (sum->chunks > 0) return kc_cost_step_parts(p->cost, sum, host_ps);
   KC_ASSERT(sum->decodes > 0 && sum->decodes <= p->slots);
+  KC_ASSERT(sum->chunks == 0);
   kc_u128 dense = p->dense[sum->decodes];
   if (dense == 0) {
-    dense = kc_cost_dense(p->cost, sum->decodes, sum->logits);
+    dense = kc_cost_dense(p->cost, sum->decodes, sum->decodes);
     p->dense[sum->decodes] = dense;
   }
   return kc_cost_finish(p->cost, sum, dense, host_ps);
+}
+
+/* The decodes of the step alone. */
+static kc_ps without_chunks(struct kc_predicted *p, const struct kc_aggregates *sum)
+{
+  struct kc_aggregates alone = {.decodes = sum->decodes,
+                                .logits = sum->decodes,
+                                .decode_context = sum->decode_context,
+                                .decode_context_max = sum->decode_context_max,
+                                .table_entries = sum->table_entries};
+  kc_ps host_ps;
+  KC_ASSERT(sum->chunks > 0);
+  if (sum->decodes == 0) return 0;
+  for (int i = 0; i < KC_CAPS_MAX; i++) alone.decode_capped[i] = sum->decode_capped[i];
+  return decode_duration(p, &alone, &host_ps);
+}
+
+/* Who caused the time of a step with chunks. */
+static void split(struct kc_predicted *p, const struct kc_aggregates *sum, kc_ps duration_ps)
+{
+  const kc_ps decode_ps = without_chunks(p, sum);
+  kc_ps rest_ps = decode_ps < duration_ps ? duration_ps - decode_ps : 0;
+  if (p->cached_pairs > 0) {
+    struct kc_aggregates unread = *sum;
+    KC_ASSERT(sum->prefill_pairs > p->cached_pairs && sum->prefill_context > p->cached_context);
+    unread.prefill_pairs -= p->cached_pairs;
+    unread.prefill_context -= p->cached_context;
+    const kc_ps unread_ps = kc_cost_step(p->cost, &unread);
+    kc_ps cached_ps = unread_ps < duration_ps ? duration_ps - unread_ps : 0;
+    if (cached_ps > rest_ps) cached_ps = rest_ps;
+    p->cached_ps = kc_ps_add(p->cached_ps, cached_ps);
+    rest_ps -= cached_ps;
+  }
+  p->prefill_ps = kc_ps_add(p->prefill_ps, rest_ps);
+  KC_ASSERT(rest_ps >= 0);
+}
+
+static kc_ps duration(struct kc_predicted *p, const struct kc_step *step, kc_ps *host_ps)
+{
+  if (step->sum.chunks == 0) return decode_duration(p, &step->sum, host_ps);
+  const kc_ps duration_ps = kc_cost_step_parts(p->cost, &step->sum, host_ps);
+  split(p, &step->sum, duration_ps);
+  return duration_ps;
 }
 
 static void note_trust(struct kc_predicted *p, const struct kc_step *step, kc_ps duration_ps)
@@ -152,6 +204,15 @@ struct kc_cost_trust kc_predicted_trust(const struct kc_predicted *predicted)
   trust.level = trust.basis == KC_BASIS_DATASHEET ? KC_LEVEL_DATASHEET
               : trust.steps_outside > 0 ? KC_LEVEL_EXTRAPOLATED : KC_LEVEL_CALIBRATED;
   return trust;
+}
+
+struct kc_cost_split kc_predicted_split(const struct kc_predicted *predicted)
+{
+  const kc_ps prompts_ps = kc_ps_add(predicted->prefill_ps, predicted->cached_ps);
+  KC_ASSERT(prompts_ps <= predicted->trust.time_ps);
+  return (struct kc_cost_split){.prefill_ps = predicted->prefill_ps,
+                                .cached_ps = predicted->cached_ps,
+                                .decode_ps = predicted->trust.time_ps - prompts_ps};
 }
 
 static enum kc_err run(void *context, const struct kc_step *step, struct kc_step_result *result,

@@ -8,7 +8,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/number.h"
-#include "sim/scenario/scenario_run.h"
+#include "sim/scenario/spending.h"
 
 #define GIB 1073741824.0
 
@@ -44,12 +44,24 @@ enum kc_figure_better kc_figure_better(enum kc_figure figure)
   return row_of(figure)->better;
 }
 
+/* Names under which the document of a run states a figure, where they differ. */
+static const struct {
+  const char *name;
+  enum kc_figure figure;
+} aliases[] = {{"cost_usd_per_mtok", KC_FIGURE_USD_PER_MTOK},
+               {"output_tok_s_per_gpu", KC_FIGURE_OUTPUT_TOK_S_GPU}};
+
 enum kc_err kc_figure_parse(const char *name, size_t bytes, enum kc_figure *figure,
                             struct kc_diag *diag)
 {
   char typed[64];
   unsigned least = UINT32_MAX;
   KC_ASSERT(name != NULL && figure != NULL);
+  for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++) {
+    if (strlen(aliases[i].name) != bytes || memcmp(aliases[i].name, name, bytes) != 0) continue;
+    *figure = aliases[i].figure;
+    return KC_OK;
+  }
   snprintf(typed, sizeof typed, "%.*s", bytes < sizeof typed ? (int)bytes : 63, name);
   for (int f = 0; f < KC_FIGURES; f++) {
     const unsigned distance = kc_edit_distance(typed, rows[f].name);
@@ -192,10 +204,36 @@ static void put_memory(const struct kc_run *run, struct kc_figure_set *set)
   if (load.known) kc_figure_put(set, KC_FIGURE_HEADROOM, load.headroom);
 }
 
+static void put_maybe(struct kc_figure_set *set, enum kc_figure figure, struct kc_maybe maybe)
+{
+  KC_ASSERT((unsigned)figure < KC_FIGURES);
+  if (maybe.known) kc_figure_put(set, figure, maybe.value);
+}
+
+static void put_spending(const struct kc_run *run, struct kc_figure_set *set)
+{
+  struct kc_spending s;
+  double usd;
+  KC_ASSERT(run->result.replicas >= 1);
+  kc_run_spending(run, &s);
+  kc_figure_put(set, KC_FIGURE_GPU_HOURS, s.gpu_hours);
+  kc_figure_put(set, KC_FIGURE_KWH, s.kwh);
+  put_maybe(set, KC_FIGURE_USD_TOTAL, s.usd);
+  if (kc_run_cost(run, &usd)) kc_figure_put(set, KC_FIGURE_USD_PER_MTOK, usd);
+  put_maybe(set, KC_FIGURE_USD_PER_MTOK_INPUT, s.input_mtok_usd);
+  put_maybe(set, KC_FIGURE_USD_PER_MTOK_CACHED, s.cached_mtok_usd);
+  put_maybe(set, KC_FIGURE_USD_PER_MTOK_OUTPUT, s.decode_mtok_usd);
+  put_maybe(set, KC_FIGURE_API_USD, s.api_usd);
+  put_maybe(set, KC_FIGURE_API_RATIO, s.api_ratio);
+  put_maybe(set, KC_FIGURE_BREAK_EVEN_REQ_S, s.break_even_req_s);
+  put_maybe(set, KC_FIGURE_BREAK_EVEN_SHARE, s.break_even_share);
+  put_maybe(set, KC_FIGURE_JOULES_PER_TOKEN, s.joules_per_token);
+  kc_figure_put(set, KC_FIGURE_IMBALANCE, kc_run_balance_of(&run->result).busy);
+}
+
 void kc_figures_of_run(const struct kc_run *run, struct kc_figure_set *set)
 {
   const struct kc_summary *s = &run->result.summary;
-  double usd;
   memset(set, 0, sizeof *set);
   kc_figures_of_fit(run->scenario, &run->fit, set);
   put_rates(run, set);
@@ -205,5 +243,5 @@ void kc_figures_of_run(const struct kc_run *run, struct kc_figure_set *set)
   put_latency(set, KC_FIGURE_ITL_MEAN_MS, &s->itl);
   put_latency(set, KC_FIGURE_E2E_MEAN_MS, &s->e2e);
   put_memory(run, set);
-  if (kc_run_cost(run, &usd)) kc_figure_put(set, KC_FIGURE_USD_PER_MTOK, usd);
+  put_spending(run, set);
 }

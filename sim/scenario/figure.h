@@ -69,8 +69,23 @@ struct kc_scenario;
   X(OOM_S, "oom_s", "s", HIGHER, true, 3, "when it first did; absent when it never did")           \
   X(HEADROOM, "headroom", "share", HIGHER, true, 4,                                                \
     "distance to saturation, negative beyond it; open loop only")                                  \
-  X(USD_PER_MTOK, "usd_per_mtok", "USD", LOWER, true, 4,                                           \
-    "price of all GPUs over the makespan / million output tokens; only with a price")
+  X(GPU_HOURS, "gpu_hours", "h", LOWER, true, 4, "all GPUs over makespan and cold start")          \
+  X(USD_TOTAL, "usd_total", "USD", LOWER, true, 4, "price of those hours; only with a price")      \
+  X(USD_PER_MTOK, "usd_per_mtok", "USD", LOWER, true, 4, "usd_total / million output tokens")      \
+  X(USD_PER_MTOK_INPUT, "usd_per_mtok_input", "USD", LOWER, true, 4,                               \
+    "what computing prompts cost / million prompt tokens that were computed")                      \
+  X(USD_PER_MTOK_CACHED, "usd_per_mtok_cached", "USD", LOWER, true, 4,                             \
+    "what attending to cached prompt tokens cost / million of them")                               \
+  X(USD_PER_MTOK_OUTPUT, "usd_per_mtok_output", "USD", LOWER, true, 4,                             \
+    "what decoding cost / million output tokens")                                                  \
+  X(API_USD, "api_usd", "USD", LOWER, true, 4, "the same tokens at price.api")                     \
+  X(API_RATIO, "api_ratio", "", LOWER, true, 4, "usd_total / api_usd: below 1, own GPUs win")      \
+  X(BREAK_EVEN_REQ_S, "break_even_req_s", "req/s", LOWER, true, 3,                                 \
+    "requests a second for which the API bills what the GPUs cost")                                \
+  X(BREAK_EVEN_SHARE, "break_even_share", "share", LOWER, true, 4, "of the most they can serve")   \
+  X(KWH, "kwh", "kWh", LOWER, true, 4, "energy, from idle to the limit by busy share, times PUE")  \
+  X(JOULES_PER_TOKEN, "joules_per_token", "J", LOWER, true, 3, "energy / output tokens")           \
+  X(IMBALANCE, "imbalance", "", LOWER, true, 3, "busy time of the busiest replica over the mean")
 
 enum kc_figure {
 #define KC_FIGURE_ID(id, name, unit, better, run, decimals, help) KC_FIGURE_##id,
@@ -88,7 +103,8 @@ enum kc_figure_better kc_figure_better(enum kc_figure figure);
 bool kc_figure_needs_run(enum kc_figure figure);   /* else the memory bill says it */
 int kc_figure_decimals(enum kc_figure figure);     /* for people */
 
-/* The figure of that name (of `bytes` bytes). KC_ERR_USAGE with the most similar name. */
+/* The figure of that name (of `bytes` bytes); also the names under which documents of `run` state
+ * some of them ("cost_usd_per_mtok"). KC_ERR_USAGE with the most similar name. */
 enum kc_err kc_figure_parse(const char *name, size_t bytes, enum kc_figure *figure,
                             struct kc_diag *diag);
 
@@ -98,6 +114,10 @@ struct kc_figure_set {
 };
 
 void kc_figure_put(struct kc_figure_set *set, enum kc_figure figure, double value);
+
+/* Why a run that was executed does not have this figure, which is absent from its set: a clause
+ * such as "memory never ran out". Never NULL. */
+const char *kc_figure_absence(const struct kc_run *run, enum kc_figure figure);
 
 /* Adds what the memory bill says. `fit` is of the scenario's first pool, without a context. */
 void kc_figures_of_fit(const struct kc_scenario *scenario, const struct kc_fit *fit,

@@ -302,6 +302,49 @@ static void put_workload(FILE *out, const struct kc_workload_spec *workload)
   put_clients(out, &workload->clients);
 }
 
+/* "\n  reserved: {share: 0.5, gpu_hour_usd: 2" */
+static void put_price_part(FILE *out, const char *name, const struct kc_price_part *part)
+{
+  fprintf(out, "  %s: {share: ", name);
+  put_number(out, part->share);
+  fputs(", gpu_hour_usd: ", out);
+  put_number(out, part->gpu_hour_usd);
+}
+
+/* What differs from its default; nothing at all without a price. */
+static void put_price(FILE *out, const struct kc_price_spec *price)
+{
+  const bool more = price->reserved.share > 0 || price->spot.share > 0 ||
+                    price->cold_start_ps > 0 || price->has_api;
+  KC_ASSERT(price->spot_lost >= 0);
+  if (!price->on_demand_known && !more) return;
+  fputs("price:\n", out);
+  if (price->on_demand_known) {
+    fputs("  gpu_hour_usd: ", out);
+    put_number(out, price->on_demand_usd);
+    fputc('\n', out);
+  }
+  if (price->reserved.share > 0) {
+    put_price_part(out, "reserved", &price->reserved);
+    fputs("}\n", out);
+  }
+  if (price->spot.share > 0) {
+    put_price_part(out, "spot", &price->spot);
+    fputs(", lost: ", out);
+    put_number(out, price->spot_lost);
+    fputs("}\n", out);
+  }
+  if (price->cold_start_ps > 0) put_duration(out, "cold_start", price->cold_start_ps);
+  if (!price->has_api) return;
+  fputs("  api: {input_usd_per_mtok: ", out);
+  put_number(out, price->api_input_usd);
+  fputs(", cached_usd_per_mtok: ", out);
+  put_number(out, price->api_cached_usd);
+  fputs(", output_usd_per_mtok: ", out);
+  put_number(out, price->api_output_usd);
+  fputs("}\n", out);
+}
+
 static void put_aims(FILE *out, const struct kc_scenario *scenario)
 {
   fputs("slo: {ttft_p95_ms: ", out);
@@ -309,11 +352,13 @@ static void put_aims(FILE *out, const struct kc_scenario *scenario)
   fputs(", tpot_p95_ms: ", out);
   put_number(out, scenario->slo_tpot_p95_ms);
   fputs("}\n", out);
-  if (scenario->price_known) {
-    fputs("price: {gpu_hour_usd: ", out);
-    put_number(out, scenario->price_gpu_hour_usd);
-    fputs("}\n", out);
-  }
+  put_price(out, &scenario->price);
+  if (scenario->energy.usd_per_kwh == 0 && scenario->energy.pue == 1) return;
+  fputs("energy: {usd_per_kwh: ", out);
+  put_number(out, scenario->energy.usd_per_kwh);
+  fputs(", pue: ", out);
+  put_number(out, scenario->energy.pue);
+  fputs("}\n", out);
 }
 
 /* ", key: value" where it was said. */

@@ -396,12 +396,15 @@ static void resolve_price(struct resolving *r)
 {
   struct kc_scenario *scenario = r->scenario;
   const struct kc_gpu *gpu = &scenario->pool[0].gpu;
-  scenario->price_known = r->source->has_price || gpu->price_count > 0;
-  if (r->source->has_price) {
-    scenario->price_gpu_hour_usd = r->source->price_gpu_hour_usd;
-  } else if (gpu->price_count > 0) {
-    scenario->price_gpu_hour_usd = gpu->price[0].usd_per_hour;
+  struct kc_price_spec *price = &scenario->price;
+  *price = r->source->price;
+  scenario->energy = r->source->energy;
+  price->on_demand_known = r->source->has_price || gpu->price_count > 0;
+  if (!r->source->has_price && gpu->price_count > 0) {
+    price->on_demand_usd = gpu->price[0].usd_per_hour;
   }
+  if (r->problems->count > 0) return; /* shares may be anything */
+  scenario->price_known = kc_price_mix(price, &scenario->price_gpu_hour_usd);
 }
 
 /* Applies the overrides; false when one of them could not be. */

@@ -88,6 +88,28 @@ struct kc_workload_spec {
   struct kc_clients_spec clients;
 };
 
+/* What a GPU costs, and what the same tokens would cost elsewhere. */
+struct kc_price_part {
+  double share;                 /* of the GPUs, 0 to 1 */
+  double gpu_hour_usd;
+};
+struct kc_price_spec {
+  bool on_demand_known;
+  double on_demand_usd;         /* from the GPU file unless the scenario says */
+  struct kc_price_part reserved, spot; /* the rest of the GPUs is on demand */
+  double spot_lost;             /* of a spot GPU's time, paid for and lost to interruptions, < 1 */
+  kc_ps cold_start_ps;          /* paid before a replica serves */
+  bool has_api;
+  double api_input_usd, api_cached_usd, api_output_usd; /* per million tokens */
+};
+struct kc_energy_spec {
+  double usd_per_kwh;           /* 0 = not stated */
+  double pue;                   /* power of the site / power of its machines, >= 1 */
+};
+
+/* Dollars for one GPU-hour that serves, of the mix; false when a part's price is not known. */
+bool kc_price_mix(const struct kc_price_spec *price, double *gpu_hour_usd);
+
 struct kc_scenario {
   char name[128];
   char path[KC_DIAG_PATH_BYTES];
@@ -99,8 +121,10 @@ struct kc_scenario {
   struct kc_router_spec router;
   struct kc_workload_spec workload;
   double slo_ttft_p95_ms, slo_tpot_p95_ms; /* 0 = not stated */
-  double price_gpu_hour_usd;               /* from the GPU file unless the scenario says */
+  struct kc_price_spec price;
+  double price_gpu_hour_usd;               /* of the mix that `price` states */
   bool price_known;
+  struct kc_energy_spec energy;
   uint64_t seed;
   uint32_t expect_count;
   struct kc_expect expect[KC_EXPECT_MAX];  /* figures to be met: `kvcap verify` looks at them */

@@ -9,6 +9,7 @@
 
 #include "sim/cost/cost_tables.h"
 #include "sim/scenario/run_parts.h"
+#include "sim/scenario/spending.h"
 
 static_assert(KC_SESSION_START == KC_TRACE_NONE, "a trace's `after` is what replay reads");
 
@@ -419,6 +420,20 @@ struct kc_cost_trust kc_run_trust(const struct kc_run *run)
   return trust;
 }
 
+struct kc_cost_split kc_run_split(const struct kc_run *run)
+{
+  struct kc_cost_split sum = {0};
+  KC_ASSERT(run->result.replicas >= 1);
+  for (uint32_t i = 0; i < run->result.replicas; i++) {
+    const struct kc_cost_split one = kc_predicted_split(&run->predicted[i]);
+    sum.prefill_ps = kc_ps_add(sum.prefill_ps, one.prefill_ps);
+    sum.cached_ps = kc_ps_add(sum.cached_ps, one.cached_ps);
+    sum.decode_ps = kc_ps_add(sum.decode_ps, one.decode_ps);
+  }
+  KC_ASSERT(sum.decode_ps >= 0);
+  return sum;
+}
+
 uint32_t kc_run_missing(const struct kc_run *run, bool minor,
                         char names[KC_TRUST_NAMES_MAX][24])
 {
@@ -482,12 +497,11 @@ bool kc_run_goodput(const struct kc_run *run, double *requests_per_s)
 
 bool kc_run_cost(const struct kc_run *run, double *usd_per_mtok)
 {
-  const struct kc_summary *s = &run->result.summary;
-  if (!run->scenario->price_known || s->output_tokens == 0 || s->makespan_ps == 0) return false;
-  const double hours = (double)s->makespan_ps / 3.6e15;
-  const double usd = run->scenario->price_gpu_hour_usd * kc_run_gpus(run->scenario) * hours;
-  const double per_mtok = usd / (double)s->output_tokens * 1e6;
-  KC_ASSERT(per_mtok >= 0);
-  *usd_per_mtok = floor(per_mtok * 1e6 + 0.5) / 1e6;
+  struct kc_spending spending;
+  KC_ASSERT(usd_per_mtok != NULL);
+  kc_run_spending(run, &spending);
+  if (!spending.output_mtok_usd.known || run->result.summary.makespan_ps == 0) return false;
+  KC_ASSERT(spending.output_mtok_usd.value >= 0);
+  *usd_per_mtok = floor(spending.output_mtok_usd.value * 1e6 + 0.5) / 1e6;
   return true;
 }

@@ -120,7 +120,11 @@ struct kc_run_balance {
 };
 struct kc_run_balance kc_run_balance_of(const struct kc_replay_result *result);
 
-/* Dollars per million output tokens, rounded to 10^-6; false when no price or no token is known. */
+/* What caused the time of the steps, of all replicas. */
+struct kc_cost_split kc_run_split(const struct kc_run *run);
+
+/* Dollars per million output tokens, rounded to 10^-6; false when no price or no token is known.
+ * The rest of the money: spending.h. */
 bool kc_run_cost(const struct kc_run *run, double *usd_per_mtok);
 
 #endif

@@ -70,8 +70,10 @@ struct kc_scenario_source {
   bool has_router_overflow, has_router_prefix;
   uint64_t seed;
   double slo_ttft_p95_ms, slo_tpot_p95_ms;
-  double price_gpu_hour_usd;
-  bool has_price;
+  struct kc_price_spec price;
+  bool has_price, has_reserved, has_reserved_price, has_spot, has_spot_price, has_spot_lost;
+  bool has_api_input, has_api_cached, has_api_output;
+  struct kc_energy_spec energy;
   /* workload */
   bool is_closed, has_trace;
   char trace[KC_DIAG_PATH_BYTES];
@@ -117,6 +119,10 @@ void kc_source_check_trace(struct kc_scenario_source *source, const struct kc_do
 /* What is said about tenants, classes and patience, into source->clients. */
 void kc_source_read_clients(struct kc_scenario_source *source, const struct kc_document *document,
                             struct kc_diag_list *problems);
+
+/* What is said about money: parts that need a price, an API that lacks one. */
+void kc_source_check_price(struct kc_scenario_source *source, const struct kc_document *document,
+                           struct kc_diag_list *problems);
 
 /* Keys of scheduler.* that only one policy reads: those that the scenario gives for another one. */
 void kc_source_check_policy_keys(const struct kc_pool_source *pool,

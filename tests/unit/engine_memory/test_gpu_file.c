@@ -117,6 +117,7 @@ static void test_refusals(void **state)
                  "memory.vllm_total_gib is more than");
   expect_refusal("  power_w:", "  power_watt: {value: 700, source: \"x\"}\n", "power_watt");
   expect_refusal("  power_w:", "", "board.power_w.value");
+  expect_refusal("  idle_w:", "  idle_w: {value: 701, source: \"x\"}\n", "board.idle_w is more");
   expect_refusal("  sglang_free_tp_gib:", "  sglang_free_tp_gib: {value: 139, source: \"x\"}\n",
                  "sglang_free_tp_gib <=");
   expect_refusal("prices:", "prices: {}\n", "");

@@ -171,7 +171,12 @@ static const char full[] =
   "  spread: 250ms\n"
   "  max_tokens: ratio 1.7\n"
   "slo: {ttft_p95_ms: 0.1, tpot_p95_ms: 33.3}\n"
-  "price: {gpu_hour_usd: 1.23}\n"
+  "price:\n"
+  "  gpu_hour_usd: 1.23\n"
+  "  reserved: {share: 0.25, gpu_hour_usd: 0.75}\n"
+  "  spot: {share: 0.125, gpu_hour_usd: 0.5, lost: 0.1}\n"
+  "  cold_start: 90s\n"
+  "energy: {usd_per_kwh: 0.11, pue: 1.4}\n"
   "seed: 18446744073709551615\n";
 
 static void expect_trace_keys(const struct kc_workload_spec *work)
@@ -240,7 +245,8 @@ static void every_key_arrives(void **state)
   assert_int_equal(s->workload.max_tokens_rule, KC_MAX_TOKENS_RATIO);
   assert_true(s->workload.max_tokens_ratio == 1.7);
   assert_true(s->slo_ttft_p95_ms == 0.1 && s->slo_tpot_p95_ms == 33.3);
-  assert_true(s->price_gpu_hour_usd == 1.23);
+  assert_true(s->price.on_demand_usd == 1.23);
+  assert_true(s->price_gpu_hour_usd == 0.625 * 1.23 + 0.25 * 0.75 + 0.125 * (0.5 / 0.9));
   assert_true(s->seed == UINT64_MAX);
   free(loaded);
 }
@@ -351,6 +357,8 @@ static void assert_same(const struct kc_scenario *a, const struct kc_scenario *b
   assert_true(a->slo_tpot_p95_ms == b->slo_tpot_p95_ms);
   assert_true(a->price_gpu_hour_usd == b->price_gpu_hour_usd);
   assert_int_equal(a->price_known, b->price_known);
+  assert_memory_equal(&a->price, &b->price, sizeof a->price);
+  assert_memory_equal(&a->energy, &b->energy, sizeof a->energy);
   assert_true(a->seed == b->seed);
 }
 
@@ -430,7 +438,8 @@ static void resolved_text_is_this(void **state)
            "  max_tokens: trace\n"
            "  tenants: one\n"
            "slo: {ttft_p95_ms: 0, tpot_p95_ms: 0}\n"
-           "price: {gpu_hour_usd: 2.5}\n"
+           "price:\n"
+           "  gpu_hour_usd: 2.5\n"
            "seed: 1\n", loaded->scenario.model.sha256);
   assert_string_equal(text, want);
   free(text);

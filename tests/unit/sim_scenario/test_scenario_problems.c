@@ -74,6 +74,17 @@ static const struct complaint complaints[] = {
   {"gpu: h100", "gpu: h100\n    replicas: 257",
    "6:15: pools.main.replicas: expected a whole number of instances from 1 to 256, got "
    "\"257\"\n"},
+  {"seed: 1", "seed: 1\nprice: {reserved: {share: 0.5}}",
+   "13:19: price.reserved needs both share and gpu_hour_usd\n"},
+  {"seed: 1", "seed: 1\nprice: {reserved: {share: 0.7, gpu_hour_usd: 2},\n"
+   "        spot: {share: 0.5, gpu_hour_usd: 1}}",
+   "13:8: price.reserved.share and price.spot.share are 1.2 together, more than all GPUs\n"},
+  {"seed: 1", "seed: 1\nprice: {spot: {lost: 0.1}}",
+   "13:22: price.spot.lost goes with price.spot.share\n"},
+  {"seed: 1", "seed: 1\nprice: {api: {input_usd_per_mtok: 1}}",
+   "13:14: price.api needs both input_usd_per_mtok and output_usd_per_mtok\n"},
+  {"seed: 1", "seed: 1\nenergy: {pue: 0.9}",
+   "13:15: energy.pue: expected a number from 1 to 10, got \"0.9\"\n"},
   {"seed: 1", "seed: 1\nrouter: {policy: random}",
    "13:18: router.policy: expected one of round-robin, least-loaded, session-affinity, got "
    "\"random\"\n"},

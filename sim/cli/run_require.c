@@ -1,0 +1,125 @@
+/* What `kvcap run --require` demanded, and how the run did: in the JSON document and for people. */
+#include <stdio.h>
+
+#include "sim/cli/cli.h"
+#include "sim/cli/run_output.h"
+
+enum kc_err kc_run_demands_parse(struct kc_run_demands *demands, const struct kc_option_list *texts,
+                                 struct kc_diag *diag)
+{
+  KC_ASSERT(texts->count <= KC_OPTION_LIST_MAX);
+  demands->count = 0;
+  if (texts->count > KC_REQUIREMENTS_MAX) {
+    return kc_fail(diag, KC_ERR_USAGE, "--require is given %zu times; at most %d are supported",
+                   texts->count, (int)KC_REQUIREMENTS_MAX);
+  }
+  for (size_t i = 0; i < texts->count; i++) {
+    struct kc_diag why;
+    const enum kc_err err = kc_requirement_parse(&demands->item[i], texts->item[i], &why);
+    if (err != KC_OK) return kc_fail(diag, err, "--require: %s", why.text);
+    demands->count++;
+  }
+  return KC_OK;
+}
+
+/* Looks at the run; returns how many were missed. */
+static uint32_t check(const struct kc_run_demands *demands, const struct kc_run *run,
+                      struct kc_require_outcome outcome[KC_REQUIREMENTS_MAX])
+{
+  struct kc_figure_set figures;
+  uint32_t missed = 0;
+  KC_ASSERT(demands->count <= KC_REQUIREMENTS_MAX);
+  if (demands->count == 0) return 0;
+  kc_figures_of_run(run, &figures);
+  for (uint32_t i = 0; i < demands->count; i++) {
+    outcome[i] = kc_requirement_check(&demands->item[i], &figures);
+    missed += !outcome[i].met;
+  }
+  return missed;
+}
+
+uint32_t kc_run_demands_missed(const struct kc_run_demands *demands, const struct kc_run *run)
+{
+  struct kc_require_outcome outcome[KC_REQUIREMENTS_MAX];
+  return check(demands, run, outcome);
+}
+
+/* How far the value is from the limit, in percent of the limit; false when that is 0. */
+static bool percent_away(double value, double limit, double *percent)
+{
+  const double size = limit < 0 ? -limit : limit;
+  KC_ASSERT(percent != NULL);
+  if (size <= 0) return false;
+  *percent = 100 * (value - limit) / size;
+  return true;
+}
+
+/* ---- JSON ---- */
+
+json_t *kc_run_demands_json(const struct kc_run_demands *demands, const struct kc_run *run)
+{
+  struct kc_require_outcome outcome[KC_REQUIREMENTS_MAX];
+  json_t *array = json_array();
+  (void)check(demands, run, outcome);
+  for (uint32_t i = 0; i < demands->count; i++) {
+    const struct kc_requirement *r = &demands->item[i];
+    const struct kc_require_outcome *o = &outcome[i];
+    json_t *object = json_object();
+    double percent;
+    const bool has_percent = o->known && percent_away(o->value, r->limit, &percent);
+    json_object_set_new(object, "requirement", json_string(r->text));
+    json_object_set_new(object, "figure", json_string(kc_figure_name(r->figure)));
+    json_object_set_new(object, "unit", json_string(kc_figure_unit(r->figure)));
+    json_object_set_new(object, "sign", json_string(kc_require_sign(r->sense)));
+    json_object_set_new(object, "limit", json_real(r->limit));
+    json_object_set_new(object, "met", json_boolean(o->met));
+    json_object_set_new(object, "value", o->known ? json_real(o->value) : json_null());
+    json_object_set_new(object, "difference",
+                        o->known ? json_real(o->value - r->limit) : json_null());
+    json_object_set_new(object, "difference_percent",
+                        has_percent ? json_real(percent) : json_null());
+    json_object_set_new(object, "reason",
+                        o->known ? json_null() : json_string(kc_figure_absence(run, r->figure)));
+    json_array_append_new(array, object);
+  }
+  return array;
+}
+
+/* ---- for people ---- */
+
+/* "12.40 ms" */
+static void print_value(enum kc_figure figure, double value)
+{
+  const char *unit = kc_figure_unit(figure);
+  printf("%.*f%s%s", kc_figure_decimals(figure), value, unit[0] != '\0' ? " " : "", unit);
+}
+
+static void print_demand(const struct kc_requirement *r, const struct kc_require_outcome *o,
+                         const struct kc_run *run)
+{
+  double percent;
+  printf("  require   %s: ", r->text);
+  if (!o->known) {
+    printf("MISSED, not known: %s\n", kc_figure_absence(run, r->figure));
+    return;
+  }
+  printf("%s, ", o->met ? "met" : "MISSED");
+  print_value(r->figure, o->value);
+  const double over = o->value - r->limit;
+  if (!o->met && over == 0) printf(", the bound itself");
+  if (!o->met && over != 0) {
+    printf("; ");
+    print_value(r->figure, over < 0 ? -over : over);
+    printf(over < 0 ? " too little" : " too much");
+    if (percent_away(o->value, r->limit, &percent)) printf(" (%+.2f %%)", percent);
+  }
+  printf("\n");
+}
+
+void kc_run_demands_print(const struct kc_run_demands *demands, const struct kc_run *run)
+{
+  struct kc_require_outcome outcome[KC_REQUIREMENTS_MAX];
+  (void)check(demands, run, outcome);
+  if (demands->count > 0) printf("\n");
+  for (uint32_t i = 0; i < demands->count; i++) print_demand(&demands->item[i], &outcome[i], run);
+}
