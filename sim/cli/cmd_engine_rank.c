@@ -18,6 +18,7 @@
 #include "engine/memory/gpu.h"
 #include "sim/cli/cmd_engine.h"
 #include "sim/cli/engine_device.h"
+#include "sim/cli/engine_setup.h"
 #include "sim/cost/profile.h"
 #include "sim/scenario/scenario.h"
 #include "sim/store/store.h"
@@ -101,8 +102,8 @@ struct session {
   struct kc_recipe recipe;
   struct kc_precision asked, precision;
   struct kc_gpu gpu;
-  struct kc_device costs;
   struct kc_profile *kernels;
+  struct kc_engine_peers peers;
   uint64_t billed, ballast; /* weights by the bill; those of them that the engine does not run */
   struct steps steps[FORMATS];
   size_t formats;
@@ -111,32 +112,25 @@ struct session {
 
 /* ---- what stands for the other ranks ---- */
 
-static uint64_t all_reduce_ns(void *context, uint64_t bytes)
-{
-  const struct session *s = context;
-  const struct kc_shape shape = {.elements = (double)bytes / 2,
-                                 .gpus = (double)s->arguments->tensor};
-  KC_ASSERT(bytes > 0);
-  const struct kc_op_time time =
-      kc_profile_time(s->kernels, &s->costs, KC_FAMILY_ALLREDUCE_GRAPH, &shape);
-  return (uint64_t)(1000 * time.us);
-}
-
 static enum kc_err load_collectives(struct session *s, struct kc_diag *diag)
 {
   char path[KC_DIAG_PATH_BYTES];
   struct kc_gpu_profile profile;
   KC_TRY(kc_data_find("gpus", s->arguments->gpu, ".yaml", NULL, path, diag));
   KC_TRY(kc_gpu_load(&s->gpu, path, diag));
-  s->costs = kc_device_of(&s->gpu);
   if (!kc_gpu_profile_variant(&s->gpu, s->arguments->profile, &profile)) {
     return kc_fail(diag, KC_ERR_INPUT, "%.100s has no profile %.60s", path, s->arguments->profile);
   }
   KC_ASSERT(s->kernels == NULL);
-  if (profile.kernels[0] == '\0') return kc_profile_datasheet(&s->kernels, &profile, diag);
-  KC_TRY(kc_kernels_find(&s->gpu, profile.kernels, s->model.name, s->arguments->tensor, path,
-                         diag));
-  return kc_profile_load(&s->kernels, path, diag);
+  if (profile.kernels[0] == '\0') {
+    KC_TRY(kc_profile_datasheet(&s->kernels, &profile, diag));
+  } else {
+    KC_TRY(kc_kernels_find(&s->gpu, profile.kernels, s->model.name, s->arguments->tensor, path,
+                           diag));
+    KC_TRY(kc_profile_load(&s->kernels, path, diag));
+  }
+  s->peers = (struct kc_engine_peers){s->kernels, kc_device_of(&s->gpu), s->arguments->tensor};
+  return KC_OK;
 }
 
 /* ---- the model ---- */
@@ -218,7 +212,7 @@ static enum kc_err measure(struct session *s, enum kc_kv_format format, struct k
       .site = s->device.site, .recipe = &s->recipe, .precision = &s->precision,
       .kv_format = format, .page_tokens = a->page, .batch_max = a->batch_max,
       .context_max = a->input + a->output, .ballast_bytes = s->ballast, .pages = a->pages,
-      .collective = {s, a->tensor > 1 ? all_reduce_ns : NULL}};
+      .collective = kc_engine_collective(&s->peers)};
   KC_ASSERT(s->formats < FORMATS);
   *steps = (struct steps){.format = format};
   KC_TRY(kc_rank_create(&rank, &config, &steps->memory, diag));

@@ -29,7 +29,7 @@ struct arguments {
   char trace[KC_DIAG_PATH_BYTES];
   bool trace_given;
   struct kc_option_list sets;
-  int clock, device;
+  int clock, device, shapes;
   uint32_t threads;
   char decisions[KC_DIAG_PATH_BYTES], tokens[KC_DIAG_PATH_BYTES];
   bool decisions_given, tokens_given;
@@ -53,6 +53,10 @@ static const struct kc_option options[] = {
              "or as long as they do on this machine."},
     {.key = "device", .type = KC_OPTION_CHOICE, .offset = FIELD(device), .values = "cpu|cuda",
      .fallback = "cpu", .help = "What computes."},
+    {.key = "shapes", .type = KC_OPTION_CHOICE, .offset = FIELD(shapes),
+     .values = "tiny|scenario", .fallback = "tiny",
+     .help = "Compute a model of under 100,000 parameters in place of the scenario's, or its own "
+             "with synthetic weights: one rank where it is tensor parallel."},
     {.key = "threads", .type = KC_OPTION_U32, .offset = FIELD(threads), .min = 0,
      .max = KC_TEAM_MAX, .fallback = "0", .unit = "threads",
      .help = "Threads that compute; 0 = one for each processor. Tokens do not depend on it."},
@@ -176,7 +180,10 @@ static enum kc_err compute(struct session *s, struct kc_diag *diag)
   s->run.replay.interrupted = kc_interrupt_wanted;
   const uint64_t longest = s->run.replay.instance.sched.max_model_len;
   const uint32_t positions = longest < 4194304 ? (uint32_t)longest : 4194304;
-  KC_TRY(kc_engine_model_build(&s->model, &s->device.site, positions, s->scenario.seed, diag));
+  const struct kc_site *site = &s->device.site;
+  KC_TRY(a->shapes == 0
+             ? kc_engine_model_build(&s->model, site, positions, s->scenario.seed, diag)
+             : kc_engine_model_build_own(&s->model, site, &s->scenario, positions, diag));
   if (a->decisions_given) {
     s->engine.log.file = fopen(a->decisions, "w");
     if (s->engine.log.file == NULL) return fail_write(a->decisions, diag);
@@ -270,15 +277,29 @@ static void print_device(const struct session *s)
          kc_run_grouped(graphs->launched, n[1]));
 }
 
+static void print_model(const struct session *s)
+{
+  const struct kc_weights *weights = &s->model.weights;
+  char n[2][32];
+  KC_ASSERT(s->model.tensor > 0);
+  if (s->model.tiny) {
+    printf("model       synthetic, %s parameters", kc_run_grouped(
+           kc_engine_model_parameters(&s->model), n[0]));
+  } else {
+    printf("model       %s of synthetic weights, one rank of %u: %s bytes", s->model.shapes.name,
+           s->model.tensor, kc_run_grouped(weights->weight_bytes, n[0]));
+  }
+  printf("; %s of KV\n",
+         s->engine.cache.layer[0].k_format == KC_KV_BF16 ? "BF16 pages" : "FP8 pages");
+}
+
 static void print_text(const struct session *s)
 {
   const struct kc_summary *sum = &s->run.result.summary;
   const struct kc_exec *exec = &s->engine.exec;
   char n[6][32];
   printf("%s\n\n", s->scenario.name);
-  printf("model       synthetic, %s parameters; %s of KV\n",
-         kc_run_grouped(kc_engine_model_parameters(&s->model), n[0]),
-         s->engine.cache.layer[0].k_format == KC_KV_BF16 ? "BF16 pages" : "FP8 pages");
+  print_model(s);
   print_device(s);
   printf("requests    %s offered, %s completed\n", kc_run_grouped(sum->requests_total, n[0]),
          kc_run_grouped(sum->requests_by_status[KC_STATUS_COMPLETED], n[1]));

@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "engine/base/check.h"
-
-enum { VOCABULARY = 192 };
+#include "engine/exec/rank.h"
 
 static const char model_config[] =
     "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 128,"
@@ -28,6 +27,8 @@ enum kc_err kc_engine_model_build(struct kc_engine_model *model, const struct kc
   KC_ASSERT(positions > 0);
   memset(model, 0, sizeof *model);
   model->seed = seed;
+  model->tensor = 1;
+  model->tiny = true;
   const struct kc_weight_source source = kc_synthetic_source(&model->seed);
   kc_precision_default(&precision);
   KC_TRY(kc_model_parse(&model->shapes, model_config, bytes, "the synthetic model", diag));
@@ -35,8 +36,27 @@ enum kc_err kc_engine_model_build(struct kc_engine_model *model, const struct kc
   return kc_weights_build(&model->weights, site, &recipe, &precision, positions, &source, diag);
 }
 
+enum kc_err kc_engine_model_build_own(struct kc_engine_model *model, const struct kc_site *site,
+                                      const struct kc_scenario *scenario, uint32_t positions,
+                                      struct kc_diag *diag)
+{
+  const struct kc_pool_spec *pool = &scenario->pool[0];
+  struct kc_recipe recipe;
+  KC_ASSERT(positions > 0 && scenario->pool_count > 0);
+  memset(model, 0, sizeof *model);
+  model->shapes = scenario->model;
+  model->seed = scenario->seed;
+  model->tensor = pool->memory.tensor > 0 ? pool->memory.tensor : 1;
+  const struct kc_weight_source source = kc_synthetic_source(&model->seed);
+  const struct kc_precision precision = kc_rank_precision(&model->shapes, &pool->precision);
+  KC_TRY(kc_recipe_load(&recipe, &model->shapes, diag));
+  KC_TRY(kc_recipe_shard(&recipe, model->tensor, diag));
+  return kc_weights_build(&model->weights, site, &recipe, &precision, positions, &source, diag);
+}
+
 uint64_t kc_engine_model_parameters(const struct kc_engine_model *model)
 {
+  if (!model->tiny) return kc_model_parameters(&model->shapes);
   KC_ASSERT(!model->weights.recipe.tied_embedding); /* a tied one says its last word again */
   KC_ASSERT(model->weights.recipe.experts == 0);
   const struct kc_recipe *r = &model->weights.recipe;
@@ -50,6 +70,25 @@ void kc_engine_model_free(struct kc_engine_model *model)
 {
   kc_weights_free(&model->weights);
   memset(model, 0, sizeof *model);
+}
+
+/* ---- the other ranks ---- */
+
+static uint64_t all_reduce_ns(void *context, uint64_t bytes)
+{
+  const struct kc_engine_peers *peers = context;
+  const struct kc_shape shape = {.elements = (double)bytes / 2, .gpus = (double)peers->tensor};
+  KC_ASSERT(bytes > 0);
+  const struct kc_op_time time =
+      kc_profile_time(peers->kernels, &peers->device, KC_FAMILY_ALLREDUCE_GRAPH, &shape);
+  return (uint64_t)(1000 * time.us);
+}
+
+struct kc_collective kc_engine_collective(const struct kc_engine_peers *peers)
+{
+  KC_ASSERT(peers->tensor > 0);
+  if (peers->tensor == 1 || peers->kernels == NULL) return (struct kc_collective){0};
+  return (struct kc_collective){(void *)(uintptr_t)peers, all_reduce_ns};
 }
 
 /* ---- the tap ---- */
@@ -116,13 +155,14 @@ static uint64_t output_tokens(const struct kc_run *run)
   return sum;
 }
 
-static struct kc_prompts texts_of(struct kc_engine *engine, const struct kc_run *run)
+static struct kc_prompts texts_of(struct kc_engine *engine, const struct kc_run *run,
+                                  uint32_t vocabulary)
 {
   const uint64_t seed = run->scenario->seed;
   const uint32_t page = run->replay.instance.sched.page_size;
   KC_ASSERT(page > 0);
-  engine->prompts = (struct kc_synthetic_prompts){seed, VOCABULARY};
-  engine->texts = (struct kc_content_prompts){seed, VOCABULARY, page, run->requests};
+  engine->prompts = (struct kc_synthetic_prompts){seed, vocabulary};
+  engine->texts = (struct kc_content_prompts){seed, vocabulary, page, run->requests};
   return run->prefix_cache ? kc_prompts_of_contents(&engine->texts)
                            : kc_prompts_synthetic(&engine->prompts);
 }
@@ -152,6 +192,9 @@ enum kc_err kc_engine_attach(struct kc_engine *engine, struct kc_run *run,
   KC_TRY(make_pool(engine, run, model, diag));
   if (kc_site_is_host(&model->weights.site)) KC_TRY(kc_team_create(&engine->team, threads, diag));
   else threads = 1;
+  engine->peers = (struct kc_engine_peers){run->kernels,
+                                           kc_device_of(&run->scenario->pool[0].gpu),
+                                           model->tensor};
   const struct kc_exec_config exec = {
       .site = model->weights.site, .weights = &model->weights, .cache = &engine->cache,
       .slots = sched->max_running,
@@ -159,7 +202,8 @@ enum kc_err kc_engine_attach(struct kc_engine *engine, struct kc_run *run,
       .pages = run->pages, .integrity = instance->integrity, .page_tokens = sched->page_size,
       .requests = run->requests, .request_count = run->request_count,
       .output_tokens = output_tokens(run), .max_model_len = sched->max_model_len,
-      .prompts = texts_of(engine, run), .end_token = -1, .team = engine->team, .threads = threads,
+      .prompts = texts_of(engine, run, model->weights.recipe.vocabulary),
+      .collective = kc_engine_collective(&engine->peers), .end_token = -1, .team = engine->team, .threads = threads,
       .clock = clock == KC_ENGINE_VIRTUAL ? &engine->predicted : NULL,
       .probe = engine->fault_every > 0 ? &engine->probe : NULL};
   const struct kc_tag_faults_config faults = {

@@ -33,7 +33,18 @@ struct kc_engine_model {
   struct kc_model shapes;
   struct kc_weights weights;
   uint64_t seed;
+  uint32_t tensor; /* the weights are those of one rank of so many */
+  bool tiny;       /* not the scenario's own shapes */
 };
+
+/* What one rank waits for the others, by the measured kernels of a profile. */
+struct kc_engine_peers {
+  const struct kc_profile *kernels; /* borrowed */
+  struct kc_device device;
+  uint32_t tensor;
+};
+/* `peers` outlives what comes of it; nobody waits where there is one rank. */
+struct kc_collective kc_engine_collective(const struct kc_engine_peers *peers);
 
 struct kc_engine {
   struct kc_arena arena;
@@ -46,6 +57,7 @@ struct kc_engine {
   struct kc_decision_tap tap;
   struct kc_engine_log log;
   uint32_t fault_kinds, fault_every; /* every 0: no faults */
+  struct kc_engine_peers peers;
   struct kc_tag_faults faults;
   struct kc_exec_probe probe;
 };
@@ -54,6 +66,12 @@ struct kc_engine {
  * host; the engine computes where its model lies. */
 enum kc_err kc_engine_model_build(struct kc_engine_model *model, const struct kc_site *site,
                                   uint32_t positions, uint64_t seed, struct kc_diag *diag);
+/* The scenario's own model with synthetic weights, in its pool's precision: one rank of the tensor
+ * degree that it says. */
+enum kc_err kc_engine_model_build_own(struct kc_engine_model *model, const struct kc_site *site,
+                                      const struct kc_scenario *scenario, uint32_t positions,
+                                      struct kc_diag *diag);
+/* Of the tiny model, or of the scenario's whole one. */
 uint64_t kc_engine_model_parameters(const struct kc_engine_model *model);
 void kc_engine_model_free(struct kc_engine_model *model);
 

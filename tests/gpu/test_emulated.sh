@@ -18,6 +18,9 @@ for file in report.txt summary.csv bench.csv rank-bf16.csv rank-fp8.csv results.
 done
 
 head -n 1 "$work/report.txt" | grep -q '^EMULATED' || { echo "not marked"; exit 1; }
+for part in check replay serve-tiny bench rank-tiny; do
+  grep -q "^$part,passed," "$work/summary.csv" || { echo "$part did not run"; exit 1; }
+done
 [ "$(grep -c EMULATED "$work/report.txt")" -ge 4 ] || { echo "tables are not marked"; exit 1; }
 if grep -E ',(failed|cut off)' "$work/summary.csv"; then exit 1; fi
 grep -q "equal to the simulator's, byte for byte" "$work/report.txt" ||
