@@ -203,7 +203,8 @@ enum kc_err kc_engine_attach(struct kc_engine *engine, struct kc_run *run,
       .requests = run->requests, .request_count = run->request_count,
       .output_tokens = output_tokens(run), .max_model_len = sched->max_model_len,
       .prompts = texts_of(engine, run, model->weights.recipe.vocabulary),
-      .collective = kc_engine_collective(&engine->peers), .end_token = -1, .team = engine->team, .threads = threads,
+      .collective = kc_engine_collective(&engine->peers), .end_token = -1,
+      .team = engine->team, .threads = threads,
       .clock = clock == KC_ENGINE_VIRTUAL ? &engine->predicted : NULL,
       .probe = engine->fault_every > 0 ? &engine->probe : NULL};
   const struct kc_tag_faults_config faults = {
