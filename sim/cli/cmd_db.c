@@ -170,24 +170,39 @@ static json_t *problems_json(const struct kc_diag_list *problems)
   return list;
 }
 
-/* `totals`: runs and request rows. */
-static int print_verdict(const struct kc_diag_list *problems, const uint64_t totals[2],
+static enum kc_err count_sweep(void *context, const struct kc_sweep_brief *sweep)
+{
+  uint64_t *totals = context;
+  KC_ASSERT(sweep->id > 0);
+  totals[2] += 1;
+  totals[3] += (uint64_t)(sweep->done + sweep->no_fit + sweep->refused + sweep->failed);
+  return KC_OK;
+}
+
+/* `totals`: runs and request rows, sweeps and points. */
+static int print_verdict(const struct kc_diag_list *problems, const uint64_t totals[4],
                          int64_t older, const char *path, const struct db_arguments *arguments)
 {
   KC_ASSERT(problems != NULL);
   if (arguments->json) {
     const int status = kc_cli_print_json(
-        json_pack("{s:i, s:b, s:I, s:I, s:I, s:I, s:o}", "schema", DB_SCHEMA, "ok",
+        json_pack("{s:i, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "schema", DB_SCHEMA, "ok",
                   problems->count == 0, "runs", (json_int_t)totals[0], "request_rows",
-                  (json_int_t)totals[1], "older_runs", (json_int_t)older, "problem_count",
+                  (json_int_t)totals[1], "sweeps", (json_int_t)totals[2], "points",
+                  (json_int_t)totals[3], "older_runs", (json_int_t)older, "problem_count",
                   (json_int_t)problems->count, "problems",
                   problems_json(problems)));
     if (status != 0) return status;
   }
   if (problems->count > 0) return kc_cli_fail_list(problems);
   if (!arguments->json) {
-    printf("%s: intact: %llu run%s, %llu request rows\n", path, (unsigned long long)totals[0],
+    printf("%s: intact: %llu run%s, %llu request rows", path, (unsigned long long)totals[0],
            totals[0] == 1 ? "" : "s", (unsigned long long)totals[1]);
+    if (totals[2] > 0) {
+      printf(", %llu sweep%s, %llu points", (unsigned long long)totals[2],
+             totals[2] == 1 ? "" : "s", (unsigned long long)totals[3]);
+    }
+    putchar('\n');
     if (older > 0) {
       printf("%lld of the runs were stored by an older program; their hashes and documents were "
              "not recomputed\n", (long long)older);
@@ -200,10 +215,11 @@ static int verify(struct kc_store *store, const char *path, const struct db_argu
 {
   struct kc_diag diag;
   struct kc_diag_list problems;
-  uint64_t totals[2] = {0, 0};
+  uint64_t totals[4] = {0};
   int64_t older = 0;
   if (kc_store_verify(store, &older, &problems) == KC_OK &&
-      kc_store_each_run(store, count_run, totals, &diag) != KC_OK) {
+      (kc_store_each_run(store, count_run, totals, &diag) != KC_OK ||
+       kc_store_each_sweep(store, count_sweep, totals, &diag) != KC_OK)) {
     return kc_cli_fail(&diag);
   }
   return print_verdict(&problems, totals, older, path, arguments);
@@ -247,6 +263,24 @@ static int digest(struct kc_store *store, const struct db_arguments *arguments)
 
 /* ---- merge ---- */
 
+/* Runs are not merged, and nothing is silent. */
+static void tell_runs(const char *path)
+{
+  struct kc_store *store = NULL;
+  struct kc_diag diag;
+  uint64_t totals[2] = {0, 0};
+  char name[KC_DIAG_PATH_BYTES];
+  if (kc_store_open_read(&store, path, &diag) != KC_OK) return; /* the merge says why */
+  const enum kc_err err = kc_store_each_run(store, count_run, totals, &diag);
+  kc_store_close(store);
+  if (err != KC_OK || totals[0] == 0) return;
+  snprintf(name, sizeof name, "%s", path);
+  kc_text_clean(name);
+  kc_cli_note("%llu run%s of %s stay%s there; only sweeps are merged",
+              (unsigned long long)totals[0], totals[0] == 1 ? "" : "s", name,
+              totals[0] == 1 ? "s" : "");
+}
+
 static int merge(const char *out, const char *const *from, size_t count)
 {
   struct kc_store *store = NULL;
@@ -262,6 +296,7 @@ static int merge(const char *out, const char *const *from, size_t count)
     kc_fail(&diag, KC_ERR_USAGE, "%s is to be merged into itself; name another OUT", out);
     return kc_cli_fail(&diag);
   }
+  for (size_t i = 0; i < count; i++) tell_runs(from[i]);
   enum kc_err err = kc_store_open(&store, out, &diag);
   if (err == KC_OK) err = kc_store_merge(store, from, count, &diag);
   if (err == KC_OK) err = kc_store_each_sweep(store, print_sweep, &sweeps, &diag);

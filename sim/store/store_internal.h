@@ -95,6 +95,9 @@ void kc_store_verify_figures(struct kc_store *store, struct kc_diag_list *proble
 /* Rows of run_group, for the run that is being written; none without groups. An SQLite code. */
 int kc_store_insert_groups(struct kc_store *store, const struct kc_groups *groups);
 
+/* Rows of sweeps and points against each other, scenarios against their digests. */
+void kc_store_verify_sweeps(struct kc_store *store, struct kc_diag_list *problems);
+
 /* Rows of run_group against those of request, where all were kept. */
 void kc_store_verify_groups(struct kc_store *store, struct kc_diag_list *problems);
 

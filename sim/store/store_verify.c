@@ -8,6 +8,8 @@
  *                      (store_verify_figures.c)
  *   rows               result_sha256 and latencies again, where all rows were kept
  *                      (store_verify_rows.c)
+ *   sweeps             points within their sweep, with all that their status asks for, scenarios
+ *                      by their digest (store_verify_sweeps.c)
  *
  * Every problem is listed; one check does not stop the next, except that a damaged file is not
  * searched further.
@@ -53,8 +55,9 @@ static void visit_integrity(struct kc_store *store, sqlite3_stmt *row,
 static void visit_orphan(struct kc_store *store, sqlite3_stmt *row, struct kc_diag_list *problems)
 {
   kc_diag_list_add(problems, KC_ERR_STORE, store->path, 0, 0,
-                   "%lld rows of table %s belong to no run; a run was stored in part or its row "
-                   "was deleted", (long long)sqlite3_column_int64(row, 1), kc_store_text(row, 0));
+                   "%lld rows of table %s belong to no run, sweep or point; it was stored in part "
+                   "or its row was deleted", (long long)sqlite3_column_int64(row, 1),
+                   kc_store_text(row, 0));
 }
 
 /* ---- counts ---- */
@@ -152,6 +155,7 @@ enum kc_err kc_store_verify(struct kc_store *store, int64_t *older, struct kc_di
   kc_store_verify_rows(store, problems);
   kc_store_verify_figures(store, problems);
   kc_store_verify_groups(store, problems);
+  kc_store_verify_sweeps(store, problems);
   if (older != NULL &&
       kc_store_scalar(store, "SELECT count(*) FROM run WHERE layout < " KC_LAYOUT_TEXT, older,
                       doing, &why) != KC_OK) {
