@@ -8,12 +8,11 @@
 #include "sim/cli/cli.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/plan_output.h"
+#include "sim/cli/sweep_setup.h"
 
 struct arguments {
   char trace[KC_DIAG_PATH_BYTES];
   bool trace_given;
-  char format[16];
-  bool format_given;
   struct kc_option_list sets, slo, prices;
   char axis[KC_AXES][512];
   bool axis_given[KC_AXES];
@@ -76,9 +75,6 @@ static const struct kc_option options[] = {
     {.key = "trace", .type = KC_OPTION_TEXT, .offset = FIELD(trace),
      .size = sizeof(((struct arguments *)0)->trace), .set_offset = FIELD(trace_given),
      .values = "FILE", .help = "Plan for this trace instead of the scenario's workload."},
-    {.key = "format", .type = KC_OPTION_TEXT, .offset = FIELD(format),
-     .size = sizeof(((struct arguments *)0)->format), .set_offset = FIELD(format_given),
-     .values = "NAME", .help = "Insist on a trace format instead of detecting it."},
     {.key = "set", .type = KC_OPTION_LIST, .offset = FIELD(sets), .values = "KEY=VALUE",
      .help = "Override a scenario key; repeatable."},
     {.key = "max-rate", .type = KC_OPTION_FLAG, .offset = FIELD(max_rate),
@@ -89,8 +85,9 @@ static const struct kc_option options[] = {
      .help = "With --max-rate: how far above the answer a rate that fails may lie."},
     {.key = "exhaustive", .type = KC_OPTION_FLAG, .offset = FIELD(exhaustive),
      .help = "Run the whole grid as well, and end with status 1 if its best is another one."},
-    {.key = "threads", .type = KC_OPTION_U32, .offset = FIELD(threads), .min = 1, .max = 64,
-     .fallback = "1", .help = "Runs at once; the answer does not depend on it."},
+    {.key = "threads", .type = KC_OPTION_U32, .offset = FIELD(threads), .min = 0,
+     .max = KC_SWEEP_THREADS_MAX, .fallback = "0", .unit = "threads",
+     .help = "Runs at once; 0 = one for each processor. The answer does not depend on it."},
     {.key = "db", .type = KC_OPTION_TEXT, .offset = FIELD(database),
      .size = sizeof(((struct arguments *)0)->database), .set_offset = FIELD(database_given),
      .values = "FILE", .bare = "kvcap.db",
@@ -122,37 +119,6 @@ static const struct kc_cli_usage usage = {
 
 /* ---- arguments to a request ---- */
 
-enum { SETS_MAX = KC_OPTION_LIST_MAX };
-
-/* The changes of the scenario that the command line asks for, in its order: --trace and --format
- * are changes of the workload, and a closed one gives way to a trace. */
-struct changes {
-  const char *item[SETS_MAX];
-  size_t count;
-  char trace[KC_DIAG_PATH_BYTES + 32];
-  char format[64];
-};
-
-static enum kc_err gather_changes(struct changes *changes, const struct arguments *a,
-                                  struct kc_diag *diag)
-{
-  if (a->sets.count + 3 > SETS_MAX) {
-    return kc_fail(diag, KC_ERR_USAGE, "--set was given %zu times; at most %d are supported",
-                   a->sets.count, SETS_MAX - 3);
-  }
-  if (a->trace_given) {
-    snprintf(changes->trace, sizeof changes->trace, "workload.trace=%s", a->trace);
-    changes->item[changes->count++] = "workload.closed=null";
-    changes->item[changes->count++] = changes->trace;
-  }
-  if (a->format_given) {
-    snprintf(changes->format, sizeof changes->format, "workload.format=%s", a->format);
-    changes->item[changes->count++] = changes->format;
-  }
-  for (size_t i = 0; i < a->sets.count; i++) changes->item[changes->count++] = a->sets.item[i];
-  return KC_OK;
-}
-
 static enum kc_err read_requirements(const struct arguments *a,
                                      struct kc_requirement require[KC_REQUIREMENTS_MAX],
                                      uint32_t *count, struct kc_diag *diag)
@@ -171,12 +137,12 @@ static enum kc_err read_requirements(const struct arguments *a,
 }
 
 static enum kc_err fill_request(struct kc_plan_request *request, const struct arguments *a,
-                                const char *path, const struct changes *changes,
+                                const char *path, const struct kc_base_sets *base,
                                 struct kc_diag *diag)
 {
   *request = (struct kc_plan_request){.path = path,
-                                      .sets = changes->item,
-                                      .set_count = changes->count,
+                                      .sets = base->item,
+                                      .set_count = base->count,
                                       .objective = (enum kc_plan_objective)a->objective,
                                       .budget_usd_hour = a->budget,
                                       .gpus_max = a->gpus_max,
@@ -184,7 +150,7 @@ static enum kc_err fill_request(struct kc_plan_request *request, const struct ar
                                       .headroom = a->headroom / 100,
                                       .lost = a->lost / 100,
                                       .exhaustive = a->exhaustive,
-                                      .threads = a->threads,
+                                      .threads = kc_sweep_threads(a->threads),
                                       .version = KVCAP_VERSION,
                                       .interrupted = kc_interrupt_wanted};
   KC_TRY(read_requirements(a, request->require, &request->require_count, diag));
@@ -330,7 +296,7 @@ static enum kc_err check_rate_options(const struct arguments *a, struct kc_diag 
 int kc_cmd_plan(int argc, char **argv)
 {
   struct arguments a = {0};
-  struct changes changes = {.count = 0};
+  struct kc_base_sets base;
   struct kc_diag diag = {0};
   const char *path[1];
   size_t given;
@@ -338,9 +304,10 @@ int kc_cmd_plan(int argc, char **argv)
   if (status >= 0) return status;
   if (a.max_rate && check_rate_options(&a, &diag) != KC_OK) return kc_cli_fail(&diag);
   struct kc_plan_request *request = calloc(1, sizeof *request);
-  enum kc_err err = request == NULL ? kc_fail(&diag, KC_ERR_MEMORY, "no memory for the plan")
-                                    : gather_changes(&changes, &a, &diag);
-  if (err == KC_OK) err = fill_request(request, &a, path[0], &changes, &diag);
+  kc_base_sets_fill(&base, &a.sets, a.trace_given ? a.trace : NULL);
+  const enum kc_err err = request == NULL
+                              ? kc_fail(&diag, KC_ERR_MEMORY, "no memory for the plan")
+                              : fill_request(request, &a, path[0], &base, &diag);
   int result;
   if (err != KC_OK) {
     result = kc_cli_fail(&diag);

@@ -279,6 +279,10 @@ static void print_search(const struct kc_plan *plan)
          kc_run_grouped(n->decided[KC_SEARCH_BOUND], text[2]), "",
          kc_run_grouped(n->decided[KC_SEARCH_REPLICAS], text[3]),
          kc_run_grouped(n->decided[KC_SEARCH_FASTER], text[4]));
+  if (!plan->monotone) {
+    printf("  %-15s a requirement can be missed by having more, so no failure decides another\n",
+           "");
+  }
   if (n->no_fit > 0) {
     printf("  %-15s %llu of %llu combinations: %s\n", "do not fit", (unsigned long long)n->no_fit,
            (unsigned long long)n->columns, plan->why_no_fit.text);
@@ -292,6 +296,11 @@ static void print_search(const struct kc_plan *plan)
     printf("  %-15s %s runs of the whole grid give %s\n", "exhaustive",
            kc_run_grouped(n->exhaustive_runs, text[0]),
            plan->agrees ? "the same answer" : "ANOTHER ANSWER");
+    if (plan->has_better) {
+      char hardware[96], chosen[256];
+      printf("  %-15s %s, ", "", kc_plan_hardware(plan, &plan->better, hardware));
+      printf("%s\n", settings(&plan->columns[plan->better.column], chosen));
+    }
   }
 }
 

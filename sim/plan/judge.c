@@ -34,6 +34,38 @@ struct kc_judgement kc_judge(const struct kc_requirement *require, uint32_t coun
   return judgement;
 }
 
+static bool is_latency(enum kc_figure figure)
+{
+  static const enum kc_figure means[] = {KC_FIGURE_TTFT_MEAN_MS, KC_FIGURE_TPOT_MEAN_MS,
+                                         KC_FIGURE_ITL_MEAN_MS, KC_FIGURE_E2E_MEAN_MS};
+  for (size_t i = 0; i < sizeof means / sizeof means[0]; i++) {
+    if ((int)figure >= (int)means[i] && (int)figure < (int)means[i] + 5) return true;
+  }
+  return false;
+}
+
+bool kc_judge_monotone(const struct kc_requirement *require, uint32_t count)
+{
+  static const enum kc_figure helped[] = {
+      KC_FIGURE_OUTPUT_TOK_S, KC_FIGURE_INPUT_TOK_S, KC_FIGURE_TOTAL_TOK_S,
+      KC_FIGURE_OUTPUT_TOK_S_USER, KC_FIGURE_REQUEST_S, KC_FIGURE_GOODPUT_REQ_S,
+      KC_FIGURE_SLO_SHARE, KC_FIGURE_COMPLETED_SHARE, KC_FIGURE_REJECTED_SHARE,
+      KC_FIGURE_FAILED_SHARE, KC_FIGURE_TIMED_OUT_SHARE, KC_FIGURE_PREEMPTIONS,
+      KC_FIGURE_MAX_WAITING, KC_FIGURE_KV_PEAK_SHARE, KC_FIGURE_HEADROOM, KC_FIGURE_MAKESPAN_S,
+      KC_FIGURE_OOM};
+  for (uint32_t i = 0; i < count; i++) {
+    const bool low = require[i].sense == KC_REQUIRE_AT_MOST || require[i].sense == KC_REQUIRE_LESS;
+    const bool right_way = low == (kc_figure_better(require[i].figure) == KC_BETTER_LOWER);
+    bool found = is_latency(require[i].figure);
+    for (size_t h = 0; h < sizeof helped / sizeof helped[0]; h++) {
+      found = found || require[i].figure == helped[h];
+    }
+    KC_ASSERT((unsigned)require[i].figure < KC_FIGURES);
+    if (!found || !right_way) return false;
+  }
+  return true;
+}
+
 uint32_t kc_judge_slo(const struct kc_scenario *scenario,
                       struct kc_requirement require[KC_REQUIREMENTS_MAX])
 {

@@ -18,6 +18,10 @@ struct kc_judgement kc_judge(const struct kc_requirement *require, uint32_t coun
 /* Share of the requests that were rejected, failed or timed out. */
 double kc_judge_lost(const struct kc_figure_set *figures);
 
+/* Whether more replicas and faster steps can only help to meet them all: true of latencies, rates,
+ * queues and memory; not of costs, of figures per GPU, or of how busy something is. */
+bool kc_judge_monotone(const struct kc_requirement *require, uint32_t count);
+
 /* The requirements of a scenario's `slo`; returns their number, 0 where it states none. */
 uint32_t kc_judge_slo(const struct kc_scenario *scenario,
                       struct kc_requirement require[KC_REQUIREMENTS_MAX]);

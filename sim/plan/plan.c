@@ -66,6 +66,7 @@ static enum kc_err open_plan(struct kc_plan *plan, struct kc_diag *diag)
 {
   KC_TRY(check_request(plan, diag));
   KC_TRY(take_requirements(plan, diag));
+  plan->monotone = kc_judge_monotone(plan->require, plan->require_count);
   KC_TRY(kc_space_complete(&plan->request.space, &plan->base.scenario, diag));
   plan->inputs = kc_inputs_create();
   if (plan->inputs == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the inputs");
@@ -122,7 +123,7 @@ static void evaluate_task(void *context, uint32_t task)
   struct batch *batch = context;
   const struct kc_plan *plan = batch->plan;
   struct kc_plan_run *run = &batch->run[task];
-  const char *all[KC_OPTION_LIST_MAX + KC_PLAN_SETS_MAX];
+  const char *all[KC_PLAN_ALL_SETS_MAX];
   struct kc_point *scratch = calloc(1, sizeof *scratch);
   KC_ASSERT(task < KC_SEARCH_BATCH);
   if (scratch == NULL) {
@@ -247,7 +248,9 @@ static struct kc_search_problem problem_of(struct kc_plan *plan)
                                       .replicas = request->space.replicas,
                                       .replica_count = request->space.replica_count,
                                       .spare = request->spare,
-                                      .margin = plan->cached ? CACHED_MARGIN : KC_SEARCH_MARGIN,
+                                      .margin = !plan->monotone ? KC_REQUIRE_HOPELESS
+                                                : plan->cached  ? CACHED_MARGIN
+                                                                : KC_SEARCH_MARGIN,
                                       .cost_max = {UINT64_MAX, UINT64_MAX},
                                       .evaluate = evaluate,
                                       .context = plan};
@@ -336,6 +339,11 @@ static enum kc_err check_exhaustively(struct kc_plan *plan, const struct kc_sear
   if (plan->agrees && few->found) {
     const struct kc_search_probe *a = &few->run[few->best].probe, *b = &all.run[all.best].probe;
     plan->agrees = a->column == b->column && a->replicas == b->replicas;
+  }
+  if (err == KC_OK && !plan->agrees && all.found) {
+    const struct kc_search_probe *probe = &all.run[all.best].probe;
+    plan->has_better = true;
+    plan->better = (struct kc_search_probe){plan->searched[probe->column], probe->replicas};
   }
   KC_ASSERT(own <= plan->run_count);
   plan->run_count = own;

@@ -30,7 +30,7 @@ enum kc_plan_objective {
 struct kc_plan_request {
   const char *path;              /* of the scenario; borrowed, as `sets` is */
   const char *const *sets;       /* "key=value" */
-  size_t set_count;
+  size_t set_count;              /* at most KC_SWEEP_BASE_SETS_MAX */
   struct kc_plan_space space;    /* as listed; completed by kc_plan_open */
   struct kc_requirement require[KC_REQUIREMENTS_MAX];
   uint32_t require_count;        /* 0: the scenario's slo */
@@ -91,6 +91,8 @@ struct kc_plan {
   uint32_t *searched;              /* heap; their columns */
   uint32_t search_count;
   struct kc_bound_workload workload;
+  bool monotone;                   /* more hardware never hurts a requirement; else the search
+                                      tries every number of replicas */
   bool cached;                     /* prompts find each other in a cache */
   struct kc_inputs *inputs;
   struct kc_plan_run *run;        /* heap; every evaluation in order */
@@ -104,6 +106,8 @@ struct kc_plan {
   uint32_t runner_up;             /* the next best that was evaluated and meets the SLO */
   uint32_t near_miss;             /* not found: least excess; found: of those that cost less */
   bool agrees;                    /* exhaustive: the whole grid has the same winner */
+  bool has_better;                /* or, if not, this one */
+  struct kc_search_probe better;
 };
 
 /* Loads the scenario, completes the space, computes every column's bill and bounds. Nothing is run.

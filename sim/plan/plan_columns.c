@@ -225,7 +225,7 @@ static enum kc_err load(const struct building *b, uint32_t c, struct kc_point *p
                         struct kc_plan_sets *sets)
 {
   struct kc_plan *plan = b->plan;
-  const char *all[KC_OPTION_LIST_MAX + KC_PLAN_SETS_MAX];
+  const char *all[KC_PLAN_ALL_SETS_MAX];
   struct kc_diag_list *problems = malloc(sizeof *problems);
   if (problems == NULL) return kc_fail(&b->why[c], KC_ERR_MEMORY, "no memory for a scenario");
   load_sets(plan, plan->columns[c].number, sets);

@@ -121,7 +121,7 @@ static enum kc_err run_watched(const struct kc_scenario *scenario, struct kc_pla
 enum kc_err kc_plan_limits(struct kc_plan *plan, struct kc_plan_limits *limits,
                            struct kc_diag *diag)
 {
-  const char *all[KC_OPTION_LIST_MAX + KC_PLAN_SETS_MAX];
+  const char *all[KC_PLAN_ALL_SETS_MAX];
   struct kc_diag_list *problems = calloc(1, sizeof *problems);
   struct kc_plan_sets *sets = calloc(1, sizeof *sets);
   struct kc_scenario *scenario = calloc(1, sizeof *scenario);

@@ -2,10 +2,10 @@
 #ifndef KC_SIM_PLAN_PLAN_PARTS_H
 #define KC_SIM_PLAN_PLAN_PARTS_H
 
-#include "engine/base/option.h"
 #include "sim/plan/plan.h"
+#include "sim/plan/sweep.h"
 
-enum { KC_PLAN_THREADS_MAX = 64 };
+enum { KC_PLAN_ALL_SETS_MAX = KC_SWEEP_BASE_SETS_MAX + KC_PLAN_SETS_MAX };
 
 /* ---- plan_columns.c ---- */
 
@@ -27,7 +27,7 @@ void kc_plan_work(uint32_t threads, uint32_t tasks, void (*work)(void *context, 
 
 /* Sets as the loader wants them: the user's first. `out` has room for them all. */
 size_t kc_plan_all_sets(const struct kc_plan *plan, const struct kc_plan_sets *sets,
-                        const char *out[KC_OPTION_LIST_MAX + KC_PLAN_SETS_MAX]);
+                        const char *out[KC_PLAN_ALL_SETS_MAX]);
 
 /* What makes the scenario that candidate as it is judged: the replicas that serve, without the
  * spare ones, under the traffic with its headroom. Appends. */

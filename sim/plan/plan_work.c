@@ -31,10 +31,10 @@ void kc_plan_work(uint32_t threads, uint32_t tasks, void (*work)(void *context, 
                   void *context)
 {
   struct crew crew = {.work = work, .context = context, .tasks = tasks};
-  pthread_t thread[KC_PLAN_THREADS_MAX];
+  pthread_t thread[KC_SWEEP_THREADS_MAX];
   uint32_t started = 0;
   KC_ASSERT(threads >= 1);
-  if (threads > KC_PLAN_THREADS_MAX) threads = KC_PLAN_THREADS_MAX;
+  if (threads > KC_SWEEP_THREADS_MAX) threads = KC_SWEEP_THREADS_MAX;
   while (started + 1 < threads && started + 1 < tasks) { /* the caller is one of them */
     if (pthread_create(&thread[started], NULL, work_off, &crew) != 0) break;
     started++;
@@ -47,10 +47,10 @@ void kc_plan_work(uint32_t threads, uint32_t tasks, void (*work)(void *context, 
 /* ---- changes of the scenario ---- */
 
 size_t kc_plan_all_sets(const struct kc_plan *plan, const struct kc_plan_sets *sets,
-                        const char *out[KC_OPTION_LIST_MAX + KC_PLAN_SETS_MAX])
+                        const char *out[KC_PLAN_ALL_SETS_MAX])
 {
   size_t count = 0;
-  KC_ASSERT(plan->request.set_count <= KC_OPTION_LIST_MAX);
+  KC_ASSERT(plan->request.set_count <= KC_SWEEP_BASE_SETS_MAX);
   for (size_t i = 0; i < plan->request.set_count; i++) out[count++] = plan->request.sets[i];
   for (size_t i = 0; i < sets->count; i++) out[count++] = sets->text[i];
   return count;

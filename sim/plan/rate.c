@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "engine/base/check.h"
-#include "engine/base/option.h"
 #include "sim/plan/judge.h"
+#include "sim/plan/sweep.h"
 
-enum { NONE = UINT32_MAX, SETS_MAX = KC_OPTION_LIST_MAX + 5 };
+enum { NONE = UINT32_MAX, SETS_MAX = KC_SWEEP_BASE_SETS_MAX + 2 };
 
 struct finding {
   struct kc_rate *rate;

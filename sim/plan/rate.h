@@ -17,7 +17,7 @@ enum { KC_RATE_PROBES_MAX = 64, KC_RATE_UNIT = 1000, KC_RATE_DOUBLINGS = 12 };
 
 struct kc_rate_request {
   const char *path;
-  const char *const *sets; /* at most KC_OPTION_LIST_MAX + 3 */
+  const char *const *sets; /* at most KC_SWEEP_BASE_SETS_MAX */
   size_t set_count;
   struct kc_requirement require[KC_REQUIREMENTS_MAX];
   uint32_t require_count;  /* 0: the scenario's slo */

@@ -281,6 +281,7 @@ enum kc_err kc_space_complete(struct kc_plan_space *space, const struct kc_scena
   KC_ASSERT(strlen(pool->name) < sizeof space->pool);
   memcpy(space->pool, pool->name, strlen(pool->name) + 1);
   snprintf(space->own_gpu, sizeof space->own_gpu, "%s", pool->gpu_name);
+  space->mixed_price = scenario->price.reserved.share > 0 || scenario->price.spot.share > 0;
   space->kv_apart = pool->precision.k_format != pool->precision.v_format;
   space->server = pool->policy->server;
   complete_axes(space, scenario);
@@ -380,8 +381,12 @@ static void add_gpu(const struct kc_plan_space *space, uint32_t at, struct kc_pl
   KC_ASSERT(at < space->axis[KC_AXIS_GPU].count);
   if (price != NULL) kc_sets_add(sets, "price.gpu_hour_usd=%s", price);
   if (value[0] == '\0') return;
-  /* The scenario's price is of its own kind; of others their files know one. */
+  /* The scenario's prices are of its own kind; of others their files know one. */
   if (price == NULL) kc_sets_add(sets, "price.gpu_hour_usd=null");
+  if (space->mixed_price) {
+    kc_sets_add(sets, "price.reserved=null");
+    kc_sets_add(sets, "price.spot=null");
+  }
   kc_sets_add(sets, "pools.%s.gpu=%s", space->pool, value);
   if (space->plain[at]) kc_sets_add(sets, "pools.%s.profile=plain", space->pool);
 }

@@ -40,6 +40,7 @@ struct kc_plan_space {
   enum kc_server server;
   bool plain[KC_AXIS_VALUES_MAX];    /* this GPU lacks the scenario's profile: its plain one */
   bool kv_apart;                     /* the scenario says K and V apart */
+  bool mixed_price;                  /* and reserved or spot parts of its price */
 };
 
 /* Changes of a scenario, as kc_scenario_load takes them. */

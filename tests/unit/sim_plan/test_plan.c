@@ -187,6 +187,21 @@ static void twins_are_equal(void **state)
   assert_true(twins > 10);
 }
 
+/* A requirement that more replicas can miss: no failure decides another, and the grid agrees. */
+static void costs_are_no_reason_to_skip(void **state)
+{
+  (void)state;
+  struct kc_plan_request *request = chat_request();
+  require(request, "output_tok_s_gpu>=1200");
+  request->exhaustive = true;
+  struct kc_plan *plan = solve(request);
+  assert_false(plan->monotone);
+  assert_true(plan->agrees);
+  assert_int_equal(plan->count.decided[KC_SEARCH_REPLICAS], 0);
+  assert_int_equal(plan->count.decided[KC_SEARCH_FASTER], 0);
+  close_plan(plan, request);
+}
+
 static void the_impossible_is_explained(void **state)
 {
   (void)state;
@@ -300,6 +315,7 @@ int main(void)
       cmocka_unit_test(threads_change_nothing),
       cmocka_unit_test(spare_and_headroom_cost),
       cmocka_unit_test(twins_are_equal),
+      cmocka_unit_test(costs_are_no_reason_to_skip),
       cmocka_unit_test(the_impossible_is_explained),
       cmocka_unit_test(what_does_not_fit_is_not_run),
       cmocka_unit_test(units_are_evaluations),
