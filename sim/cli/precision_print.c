@@ -14,6 +14,8 @@ struct column {
 static const struct column columns[] = {
     {KC_FIGURE_OUTPUT_TOK_S, "tok/s"},        {KC_FIGURE_TTFT_P95_MS, "TTFT p95"},
     {KC_FIGURE_TPOT_P95_MS, "TPOT p95"},      {KC_FIGURE_GOODPUT_REQ_S, "goodput"},
+    {KC_FIGURE_USD_PER_MTOK_INPUT, "$ input"}, {KC_FIGURE_USD_PER_MTOK_CACHED, "$ cached"},
+    {KC_FIGURE_USD_PER_MTOK_OUTPUT, "$ output"}, {KC_FIGURE_JOULES_PER_TOKEN, "J/token"},
     {KC_FIGURE_USD_PER_MTOK, "$ all"}};
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
