@@ -9,6 +9,7 @@ set datafile columnheaders
 
 # Missing or empty data leaves no statistics behind: status 1. The pass also collects the names.
 array names[64]
+do for [i = 1:64] { names[i] = "" } # a series without rows has no line in the legend
 array across[4096]
 title_across = ""
 title_load = ""

@@ -9,6 +9,7 @@ set datafile columnheaders
 
 # Missing or empty data leaves no statistics behind: status 1. The pass also collects the names.
 array names[64]
+do for [i = 1:64] { names[i] = "" } # a series without rows has no line in the legend
 title_across = ""
 stats ARG1 using (names[int(column("series")) + 1] = strcol("label"), \
                   title_across = strcol("across_title"), column("series")) name "SERIES" nooutput

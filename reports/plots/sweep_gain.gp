@@ -2,8 +2,9 @@ if (ARGC != 2) { print "usage: gnuplot -d -c sweep_gain.gp DATA.csv OUT.svg|.png
 
 # What each series gives at its best, against the first one: output over the load with the peak of
 # what fits in memory, the price there, and how many requests fit. One row per point. Columns by
-# name: title, series (0, 1, ...), label, load_amount, load_title, output_tok_s, oom, peak (0, 1),
-# output_change_percent, usd_per_mtok, cost_change_percent, largest_load, requests_fit.
+# name: title, place (0, 1, ...) of the series, label, load_amount, load_title, output_tok_s,
+# oom, peak (0, 1), output_change_percent, usd_per_mtok, cost_change_percent, largest_load,
+# requests_fit.
 set encoding utf8
 set datafile separator comma
 set datafile columnheaders
@@ -20,10 +21,10 @@ array most[8]
 array frontier[8]
 title = ""
 title_load = ""
-slot(i) = int(column("series")) + 1
+slot(i) = int(column("place")) + 1
 stats ARG1 using (names[slot(0)] = strcol("label"), title_load = strcol("load_title"), \
                   title = strcol("title"), \
-                  column("series")) name "SERIES" nooutput
+                  column("place")) name "SERIES" nooutput
 if (!exists("SERIES_max")) exit status 1
 if (SERIES_max > 7) { print "at most 8 series fit in this figure"; exit status 1 }
 stats ARG1 using (column("peak") == 1 ? ( \
@@ -33,8 +34,8 @@ stats ARG1 using (column("peak") == 1 ? ( \
                   usd[slot(0)] = column("usd_per_mtok"), \
                   cheaper[slot(0)] = column("cost_change_percent"), \
                   most[slot(0)] = column("largest_load"), \
-                  frontier[slot(0)] = column("requests_fit"), column("usd_per_mtok")) : NaN) \
-      name "USD" nooutput
+                  frontier[slot(0)] = column("requests_fit"), 1) : NaN) \
+      name "PEAK" nooutput
 stats ARG1 using (column("output_tok_s")) name "OUTPUT" nooutput
 stats ARG1 using (column("load_amount")) name "LOAD" nooutput
 series = int(SERIES_max) + 1
@@ -59,7 +60,7 @@ array colours[8] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69
                     "#8C6D00"]
 array filled[8] = [7, 5, 9, 13, 7, 5, 9, 13] # marks apart as well as colours
 array hollow[8] = [6, 4, 8, 12, 6, 4, 8, 12]
-of(i, value) = int(column("series")) == i - 1 ? value : NaN
+of(i, value) = int(column("place")) == i - 1 ? value : NaN
 fits(value) = column("oom") == 0 ? value : NaN
 whole(v) = int(v + 0.5)
 number(v) = v >= 1000 ? sprintf("%d,%03d", whole(v) / 1000, whole(v) % 1000) : sprintf("%.0f", v)
@@ -105,10 +106,15 @@ unset tics
 set lmargin at screen x(650)
 set rmargin at screen x(970)
 block = (height - 110) / 3.0
-said(b, i) = b == 1 ? number(peak_output[i])." tok/s" : b == 2 ? sprintf("$%.2f", usd[i]) : \
-             number(frontier[i])." fit; largest run ".number(most[i])
-change(b, i) = i == 1 || b == 3 ? "" : signed(b == 1 ? more[i] : cheaper[i])
-bar(b, i) = b == 1 ? peak_output[i] : b == 2 ? usd[i] : frontier[i]
+known(v) = v == v # what the database does not say is NaN
+price(v) = !known(v) ? "not known" : sprintf(v < 1 ? "$%.3f" : "$%.2f", v)
+fit(v) = known(v) ? number(v)." fit; " : ""
+said(b, i) = b == 1 ? number(peak_output[i])." tok/s" : b == 2 ? price(usd[i]) : \
+             fit(frontier[i])."largest run ".number(most[i])
+change(b, i) = i == 1 || b == 3 || (b == 2 && !known(cheaper[i])) ? "" : \
+               signed(b == 1 ? more[i] : cheaper[i])
+of_load(i) = known(frontier[i]) ? frontier[i] : most[i]
+bar(b, i) = b == 1 ? peak_output[i] : b == 3 ? of_load(i) : known(usd[i]) ? usd[i] : 0
 do for [b = 1:3] {
   largest = 0
   do for [i = 1:series] { largest = bar(b, i) > largest ? bar(b, i) : largest }
@@ -116,7 +122,8 @@ do for [b = 1:3] {
   set tmargin at screen y(top - 20)
   set bmargin at screen y(top - block + 14)
   set label 20 (b == 1 ? "output at the peak" : b == 2 ? "cost there, a million output tokens" : \
-                "requests in memory at once") at screen x(650), y(top - 10) left tc rgb "#595959"
+                known(frontier[1]) ? "requests in memory at once" : "load that memory allows") \
+      at screen x(650), y(top - 10) left tc rgb "#595959"
   set xrange [0 : largest > 0 ? largest : 1]
   set yrange [series + 0.5 : 0.5]
   do for [i = 1:series] {

@@ -236,24 +236,34 @@ SELECT peak.series AS series, peak.label AS label, peak.across_place AS across_p
        peak.across AS across, peak.load AS load, peak.load_amount AS load_amount,
        peak.output_tok_s AS output_tok_s, peak.usd_per_mtok AS usd_per_mtok,
        peak.largest_load AS largest_load, peak.requests_fit AS requests_fit,
-       peak.point AS point, peak.trust AS trust,
+       peak.kv_tokens AS kv_tokens, peak.point AS point, peak.trust AS trust,
        100 * (peak.output_tok_s / base.output_tok_s - 1) AS output_change_percent,
        100 * (peak.usd_per_mtok / base.usd_per_mtok - 1) AS cost_change_percent
 FROM peak LEFT JOIN peak AS base ON base.series = 0 AND base.across_place = peak.across_place
 ORDER BY peak.across_place, peak.series;
 
--- Output over the load, every point that ran; the peaks carry the figures of sweep_peak. For the
--- first value across alone: one question, one picture.
+-- Series of which no point fits.
+CREATE TEMP VIEW IF NOT EXISTS sweep_unfit AS
+SELECT series, label, min(point) AS point FROM sweep_point
+GROUP BY series, label HAVING min(status = 'no_fit') = 1 ORDER BY series;
+
+-- Output over the load, every point that ran, of the series that have a peak (`place` counts them);
+-- the peaks carry the figures of sweep_peak. For the first value across alone: one question, one
+-- picture.
 CREATE TEMP VIEW IF NOT EXISTS sweep_gain AS
 SELECT (SELECT replace(replace(name, ',', ' ·'), '"', '''') FROM sweep JOIN chosen_sweep
-        ON sweep.id = sweep_id) AS title,
-       p.series AS series, p.label AS label, p.load AS load, p.load_amount AS load_amount,
-       load_title, p.output_tok_s AS output_tok_s, p.oom AS oom, peak.point IS NOT NULL AS peak,
+        ON sweep.id = sweep_id)
+       || CASE WHEN p.across = '-' THEN '' ELSE ' · ' || across_title || ' ' || p.across END
+       AS title,
+       p.series AS series, dense_rank() OVER (ORDER BY p.series) - 1 AS place,
+       p.label AS label, p.load AS load, p.load_amount AS load_amount, load_title,
+       p.output_tok_s AS output_tok_s, p.oom AS oom, peak.point IS NOT NULL AS peak,
        output_change_percent, peak.usd_per_mtok AS usd_per_mtok, cost_change_percent,
        peak.largest_load AS largest_load, peak.requests_fit AS requests_fit, p.point AS point
 FROM sweep_point AS p, sweep_axis LEFT JOIN sweep_peak AS peak ON peak.point = p.point
 WHERE p.output_tok_s IS NOT NULL AND p.load_amount IS NOT NULL AND p.across_place = 0
-  AND (SELECT series FROM sweep_size) <= 8
+  AND p.series IN (SELECT series FROM sweep_peak WHERE across_place = 0)
+  AND (SELECT count(DISTINCT series) FROM sweep_peak WHERE across_place = 0) <= 8
 ORDER BY p.series, p.load_amount, p.point;
 
 -- How much there is to draw.

@@ -94,7 +94,7 @@ static const struct figure run_figures[] = {
 };
 static const struct figure sweep_figures[] = {
   {"sweep_points", "sweep_point", false},
-  {"sweep_peak", "sweep_peak", false},
+  {"sweep_peak", "sweep_peak", true},
   {"sweep_map", "sweep_map", true},
   {"sweep_frontier", "sweep_frontier", true},
   {"sweep_pareto", "sweep_pareto", true},

@@ -13,8 +13,8 @@ struct kc_html {
   const struct kc_html_spec *spec;
   struct kc_cells run;       /* report_summary: a row a run, in the order chosen */
   struct kc_cells memory, timeline, latency, notes, intervals, scenario, groups;
-  struct kc_cells question, size, peak, map, frontier, pareto, cost, bill, gain, point, levels;
-                             /* of the sweep, see reports/sql/sweep.sql */
+  struct kc_cells question, size, peak, map, frontier; /* of the sweep: reports/sql/sweep.sql */
+  struct kc_cells pareto, cost, bill, gain, point, levels, unfit;
   struct kc_document document[KC_HTML_RUNS_MAX]; /* the resolved scenarios */
   int pictures;              /* drawn so far: the next one's number is this plus 1 */
 };

@@ -91,7 +91,7 @@ static enum kc_err read_sweep(struct kc_html *page, struct kc_store *store, stru
       {&page->frontier, "sweep_frontier"}, {&page->pareto, "sweep_pareto"},
       {&page->cost, "sweep_cost"},         {&page->bill, "sweep_memory"},
       {&page->gain, "sweep_gain"},         {&page->point, "sweep_point"},
-      {&page->levels, "sweep_trust"}};
+      {&page->levels, "sweep_trust"},      {&page->unfit, "sweep_unfit"}};
   KC_ASSERT(page->spec->sweep);
   return read_all(store, sources, sizeof sources / sizeof sources[0], diag);
 }
@@ -114,7 +114,8 @@ static void free_page(struct kc_html *page)
       &page->run,    &page->memory,   &page->timeline, &page->latency,  &page->notes,
       &page->groups, &page->scenario, &page->question, &page->intervals, &page->frontier,
       &page->size,   &page->peak,     &page->map,      &page->pareto,   &page->cost,
-      &page->bill,   &page->gain,     &page->point,    &page->levels};
+      &page->bill,   &page->gain,     &page->point,    &page->levels,
+      &page->unfit};
   KC_ASSERT(page->out != NULL);
   for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) kc_cells_free(cells[i]);
   for (size_t i = 0; i < KC_HTML_RUNS_MAX; i++) {

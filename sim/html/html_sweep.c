@@ -39,6 +39,12 @@ void kc_html_point_figure(const struct kc_html *page, const char *tag, const cha
                  rounding);
 }
 
+static bool has_load(const struct kc_html *page)
+{
+  KC_ASSERT(page->question.rows == 1);
+  return strcmp(question(page, "load_title"), "none") != 0;
+}
+
 /* A change in percent with its sign; nothing when it is not known or of the first series. */
 static void write_change(const struct kc_html *page, const char *tag, const char *class, size_t row,
                          const char *column)
@@ -65,12 +71,15 @@ void kc_html_sweep_lead(struct kc_html *page)
   KC_ASSERT(page->spec->sweep);
   fputs("<p class=\"lead\">A sweep of <b>", out);
   kc_html_text(out, question(page, "points"));
-  fputs("</b> points: ", out);
+  fputs("</b> points", out);
   if (has_across(page)) {
+    fputs(": ", out);
     kc_html_text(out, question(page, "across_title"));
-    fputs(" by ", out);
   }
-  kc_html_text(out, question(page, "load_title"));
+  if (has_load(page)) {
+    fputs(has_across(page) ? " by " : ": ", out);
+    kc_html_text(out, question(page, "load_title"));
+  }
   fputs(".", out);
   if (strcmp(question(page, "points"), question(page, "points_there")) != 0) {
     fputs(" Only <b>", out);
@@ -82,7 +91,7 @@ void kc_html_sweep_lead(struct kc_html *page)
 
 /* ---- the answer: peaks ---- */
 
-/* One sentence for each series after the first, where there is one context. */
+/* What the series of a row of sweep_peak has over the first, in one sentence. */
 static void write_gain(const struct kc_html *page, size_t row)
 {
   FILE *const out = page->out;
@@ -97,10 +106,12 @@ static void write_gain(const struct kc_html *page, size_t row)
   write_change(page, "b", "n", row, "output_change_percent");
   fputs(", a token costs ", out);
   write_change(page, "b", "n", row, "cost_change_percent");
-  fputs("; largest load that was run and fits ", out);
-  kc_html_point_figure(page, "b", "", peak, 0, "largest_load", KC_ROUND_COUNT);
-  fputs(" → ", out);
-  kc_html_point_figure(page, "b", "", peak, row, "largest_load", KC_ROUND_COUNT);
+  if (has_load(page)) {
+    fputs("; largest load that was run and fits ", out);
+    kc_html_point_figure(page, "b", "", peak, 0, "largest_load", KC_ROUND_COUNT);
+    fputs(" → ", out);
+    kc_html_point_figure(page, "b", "", peak, row, "largest_load", KC_ROUND_COUNT);
+  }
   if (kc_cells_text(peak, row, "requests_fit") != NULL) {
     fputs(", memory holds ", out);
     kc_html_point_figure(page, "b", "", peak, 0, "requests_fit", KC_ROUND_COUNT);
@@ -156,6 +167,36 @@ static void write_peaks(const struct kc_html *page)
   fputs("</tbody>\n</table>\n", out);
 }
 
+/* The row of sweep_peak with the largest gain over the first series; 0 when none gains, or when
+ * there are several contexts and so no one answer. */
+static size_t best_row(const struct kc_html *page)
+{
+  size_t best = 0;
+  double most = 0;
+  KC_ASSERT(page->peak.rows > 0);
+  for (size_t row = 1; row < page->peak.rows && !has_across(page); row++) {
+    const double change = kc_cells_number(&page->peak, row, "output_change_percent");
+    if (change <= most || isnan(change)) continue;
+    best = row;
+    most = change;
+  }
+  return best;
+}
+
+static void write_unfit(const struct kc_html *page)
+{
+  FILE *const out = page->out;
+  if (page->unfit.rows == 0) return;
+  fputs("<p class=\"verdict bad\"><span class=\"sign\" aria-hidden=\"true\">✕</span>"
+        "<span>Does not fit: ", out);
+  for (size_t row = 0; row < page->unfit.rows; row++) {
+    fputs(row > 0 ? ", <b>" : "<b>", out);
+    kc_html_text(out, kc_cells_text(&page->unfit, row, "label"));
+    fputs("</b>", out);
+  }
+  fputs(".</span></p>\n", out);
+}
+
 void kc_html_sweep_answer(struct kc_html *page)
 {
   KC_ASSERT(page->spec->sweep);
@@ -164,12 +205,11 @@ void kc_html_sweep_answer(struct kc_html *page)
     fputs("<p class=\"verdict bad\"><span class=\"sign\" aria-hidden=\"true\">✕</span><span>No "
           "point "
           "ran within memory.</span></p>\n", page->out);
-  } else {
-    for (size_t row = 1; row < page->peak.rows && !has_across(page); row++) {
-      if (kc_cells_number(&page->peak, row, "output_change_percent") > 0) write_gain(page, row);
-    }
-    write_peaks(page);
+  } else if (best_row(page) > 0) {
+    write_gain(page, best_row(page));
   }
+  write_unfit(page);
+  if (page->peak.rows > 0) write_peaks(page);
   fputs("</section>\n", page->out);
 }
 

@@ -346,17 +346,19 @@ static void write_output(struct kc_html *page)
 
 /* ---- memory ---- */
 
+static const double BILL_LEFT = 20, BILL_PITCH = 26;
+
 static void draw_bill(const struct kc_html *page, size_t row, double scale, double top)
 {
   FILE *const out = page->out;
   const double weights = fmax(0, kc_cells_number(&page->bill, row, "weights_gpu_gib") * scale);
   const double room = fmax(0, kc_cells_number(&page->bill, row, "kv_gpu_gib") * scale);
   KC_ASSERT(scale > 0);
-  fprintf(out, "<text x=\"0\" y=\"%.1f\">", top + 10);
-  kc_html_text(out, kc_cells_text(&page->bill, row, "label"));
-  fprintf(out, "</text><rect class=\"m0\" x=\"0\" y=\"%.1f\" width=\"%.1f\" height=\"22\"/>"
-               "<rect class=\"m1\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"22\"/>\n",
-          top + 16, weights, weights, top + 16, room);
+  fprintf(out, "<text class=\"letter\" x=\"0\" y=\"%.1f\">%c</text>", top + 15,
+          (char)('A' + series_of(&page->bill, row) % 26));
+  fprintf(out, "<rect class=\"m0\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"20\"/>"
+               "<rect class=\"m1\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"20\"/>\n",
+          BILL_LEFT, top, weights, BILL_LEFT + weights, top, room);
 }
 
 static void write_bill(struct kc_html *page)
@@ -369,12 +371,14 @@ static void write_bill(struct kc_html *page)
     most = fmax(most, kc_cells_number(bill, i, "weights_gpu_gib") +
                           kc_cells_number(bill, i, "kv_gpu_gib"));
   }
-  open_figure(page, title);
-  kc_chart_open_bare(out, ++page->pictures, 48.0 * (double)bill->rows, title,
+  /* Beside charts of one height a long bill takes the room of two or three. */
+  fprintf(out, "<figure style=\"grid-row: span %d\">\n<h3>%s</h3>\n",
+          bill->rows > 12 ? 3 : bill->rows > 4 ? 2 : 1, title);
+  kc_chart_open_bare(out, ++page->pictures, BILL_PITCH * (double)bill->rows, title,
                      "Weights and room for KV as bars, one a series; the table below has the "
                      "sizes.");
   for (size_t i = 0; i < bill->rows; i++) {
-    draw_bill(page, i, KC_CHART_WIDTH / fmax(most, 1e-9), 48.0 * (double)i);
+    draw_bill(page, i, (KC_CHART_WIDTH - BILL_LEFT) / fmax(most, 1e-9), BILL_PITCH * (double)i);
   }
   fputs("</svg>\n<table class=\"bill\"><thead><tr><th scope=\"col\">GiB</th><th scope=\"col\" "
         "class=\"n\"><svg class=\"swatch\" viewBox=\"0 0 14 14\" aria-hidden=\"true\"><rect "
@@ -430,8 +434,8 @@ void kc_html_sweep_pictures(struct kc_html *page)
   if (page->map.rows > 0) write_regions(page);
   if (page->frontier.rows > 0) write_frontier(page);
   if (page->gain.rows > 0) write_output(page);
-  if (page->bill.rows > 0) write_bill(page);
   write_panels(page, &page->pareto, write_pareto);
   write_panels(page, &page->cost, write_cost);
+  if (page->bill.rows > 0) write_bill(page);
   fputs("</div>\n</section>\n", out);
 }

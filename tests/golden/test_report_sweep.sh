@@ -64,7 +64,7 @@ done
 # ---- files and bytes ----
 expect 0 '' "$kvcap" report map.db --sweep 1 --out one
 { for name in points peak map frontier pareto cost memory gain; do echo "one/sweep_$name.csv"; done
-  for name in map frontier pareto cost memory gain; do
+  for name in peak map frontier pareto cost memory gain; do
     echo "one/sweep_$name.svg"
     echo "one/sweep_$name.png"
   done; } >wanted
@@ -144,6 +144,16 @@ cmp -s wanted got || fail "rate by context: $(diff wanted got)"
 expect 3 'has no points in this file yet' bash -c \
   "cp map.db none.db && sqlite3 none.db 'DELETE FROM point' && '$kvcap' report none.db --sweep 3"
 
+# A table of precisions is a sweep like any other; what does not fit has no line, and no picture
+# fails.
+"$kvcap" precision "$gain" --weights scenario,bf16,int4-g128 --kv bf16,fp8-e4m3 \
+  --concurrency 16,32 --db precisions.db >/dev/null 2>&1 || fail "precisions"
+expect 0 '' "$kvcap" report precisions.db --sweep 1 --out precisions
+[ "$(wc -l <precisions/sweep_peak.csv)" -eq 5 ] || fail "peaks: $(cat precisions/sweep_peak.csv)"
+expect 0 '' "$kvcap" report precisions.db --sweep 1 --html precisions.html
+grep -q 'Does not fit: <b>weights bf16 · KV bf16</b>, <b>weights bf16 · KV fp8-e4m3</b>' \
+  precisions.html || fail "the page does not say what does not fit"
+
 # ---- what is wrong with the call ----
 expect 3 'there is no sweep 9; the database holds 3' "$kvcap" report map.db --sweep 9
 expect 2 'does not vary "rate"; it varies .*workload.closed.input' \
@@ -153,7 +163,7 @@ expect 2 'name it with --sweep' "$kvcap" report map.db --across input
 
 # The scripts by themselves: too few arguments 2; missing, empty and damaged data 1.
 : >nothing.csv
-for figure in map frontier pareto cost memory gain; do
+for figure in peak map frontier pareto cost memory gain; do
   head -n 1 "one/sweep_$figure.csv" >header.csv
   expect 2 'usage: gnuplot' gnuplot -d -c "$plots/sweep_$figure.gp"
   for data in missing.csv nothing.csv header.csv; do
