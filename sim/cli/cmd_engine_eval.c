@@ -59,8 +59,7 @@ static const struct kc_option options[] = {
     {.key = "json", .type = KC_OPTION_FLAG, .offset = FIELD(json),
      .help = "Print one JSON document instead of the table."},
     {.key = "quality", .type = KC_OPTION_FLAG, .offset = FIELD(quality),
-     .help = "Print what is kept in the model's folder as quality.json: the same document without "
-             "this machine's facts, rounded to a millionth."},
+     .help = "Print the figures as a file of scenarios/quality, for `kvcap precision` to show."},
 };
 
 static const struct kc_cli_usage usage = {
@@ -306,43 +305,27 @@ static int print_json(const struct session *s)
       rows, "host", "seconds", s->host_seconds, "threads", (int)s->threads));
 }
 
-static json_t *millionths(double value)
+/* For planners: what each precision cost this model, as a file of scenarios/quality. */
+static void print_quality(const struct session *s)
 {
-  return json_real((double)(int64_t)(value * 1e6 + 0.5) / 1e6);
-}
-
-static json_t *quality_row(const struct session *s, const struct row *r)
-{
-  const struct kc_evaluation *f = &r->figures;
-  KC_ASSERT(f->nll >= 0 && f->kl >= -1e-9);
-  return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "weights", weight_names[r->weights], "kv",
-                   kv_names[r->kv], "perplexity", millionths(f->perplexity), "perplexity_ratio",
-                   millionths(ratio(s, r)), "kl_nats", millionths(f->kl), "same_token",
-                   millionths(f->same));
-}
-
-/* For planners, beside the model: what each precision cost a small model, and how to see it. */
-static int print_quality(const struct session *s)
-{
-  char reproduce[KC_DIAG_PATH_BYTES + 64];
   const char *slash = strrchr(s->text, '/');
-  json_t *rows = json_array();
-  snprintf(reproduce, sizeof reproduce, "kvcap engine eval %s --quality", s->model);
-  for (uint32_t i = 0; i < s->rows && rows != NULL; i++) {
-    if (json_array_append_new(rows, quality_row(s, &s->row[i])) == 0) continue;
-    json_decref(rows);
-    rows = NULL;
+  char n[2][32];
+  printf("# Made by `kvcap engine eval %s --quality`: perplexity on %s bytes of %s (sha256\n"
+         "# %.16s), in windows of %u, by a model of %s parameters; with bf16 weights and KV\n"
+         "# it is %.6f. Quantisation costs a small model more than a large one.\n",
+         s->model, kc_run_grouped(s->bytes, n[0]), slash == NULL ? s->text : slash + 1, s->sha,
+         s->arguments->window, kc_run_grouped(s->checkpoint.parameters, n[1]),
+         s->base.figures.perplexity);
+  printf("quality:\n");
+  for (uint32_t i = 0; i < s->rows; i++) {
+    const struct row *r = &s->row[i];
+    if (r->weights == 0 && r->kv == 0) continue;
+    printf("  - {model: any, weights: %s, kv: %s, metric: perplexity, unit: \"%% more\",\n"
+           "     better: lower, value: %.4f, base: 0, against: \"bf16 weights and KV\",\n"
+           "     source: \"%s, a model of %s parameters: kvcap engine eval %s\"}\n",
+           weight_names[r->weights], kv_names[r->kv], 100 * (ratio(s, r) - 1), s->model,
+           kc_run_grouped(s->checkpoint.parameters, n[1]), s->model);
   }
-  return kc_cli_print_json(json_pack(
-      "{s:i, s:o, s:I, s:s, s:{s:o, s:I, s:s}, s:i, s:I, s:o, s:o, s:s}", "schema", EVAL_SCHEMA,
-      "model", kc_cli_json_string(s->model), "parameters",
-      (json_int_t)s->checkpoint.parameters, "source",
-      "measured by the reference engine; a small model loses more to coarse formats than a large "
-      "one", "text", "name",
-      kc_cli_json_string(slash == NULL ? s->text : slash + 1), "bytes", (json_int_t)s->bytes,
-      "sha256", s->sha, "window", (int)s->arguments->window, "predictions",
-      (json_int_t)s->base.figures.predictions, "rows", rows, "reproduce",
-      kc_cli_json_string(reproduce), "rounded_to", "0.000001"));
 }
 
 static enum kc_err store_rows(const struct session *s, struct kc_diag *diag)
@@ -399,7 +382,7 @@ int kc_cmd_engine_eval(int argc, char **argv)
   if (err == KC_OK && a.database_given) err = store_rows(&s, &diag);
   int status = 0;
   if (err != KC_OK) status = kc_cli_fail(&diag);
-  else if (a.quality) status = print_quality(&s);
+  else if (a.quality) print_quality(&s);
   else if (a.json) status = print_json(&s);
   else print_table(&s);
   close_session(&s);

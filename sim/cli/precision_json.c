@@ -39,12 +39,12 @@ static json_t *holds_json(const struct kc_precision_table *table,
   return list;
 }
 
-static json_t *quality_json(const struct kc_precision_table *table,
+static json_t *quality_json(const struct kc_quality *figures, uint32_t count,
                             const struct kc_precision_row *row)
 {
   json_t *list = json_array();
-  for (uint32_t i = 0; i < table->quality->count; i++) {
-    const struct kc_quality *q = &table->quality->entry[i];
+  for (uint32_t i = 0; i < count; i++) {
+    const struct kc_quality *q = &figures[i];
     if (!kc_quality_is_of(q, row->weights, row->as_shipped, row->kv)) continue;
     json_array_append_new(
         list, json_pack("{s:o, s:o, s:f, s:f, s:o, s:o, s:o}", "metric",
@@ -86,7 +86,10 @@ static json_t *row_json(const struct kc_precision_table *table, uint32_t number)
                       change_json(table, number, KC_FIGURE_OUTPUT_TOK_S));
   json_object_set_new(object, "cost_change_percent",
                       change_json(table, number, KC_FIGURE_USD_PER_MTOK));
-  json_object_set_new(object, "quality", quality_json(table, row));
+  const struct kc_quality_list *quality = table->quality;
+  json_object_set_new(object, "quality", quality_json(quality->entry, quality->count, row));
+  json_object_set_new(object, "quality_of_small_models",
+                      quality_json(quality->stand_in, quality->stand_ins, row));
   return object;
 }
 

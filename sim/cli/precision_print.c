@@ -175,15 +175,17 @@ static void print_speed(const struct kc_precision_table *table)
 
 /* ---- quality ---- */
 
-static void print_quality(const struct kc_precision_table *table)
+/* Those of `list` that are about the table's rows. Returns how many. */
+static uint32_t print_figures(const struct kc_precision_table *table,
+                              const struct kc_quality *list, uint32_t count)
 {
   uint32_t shown = 0;
   const char *source = "";
-  printf("\nquality, as measured by others\n");
-  for (uint32_t r = 0; r < table->row_count; r++) {
-    const struct kc_precision_row *row = &table->row[r];
-    for (uint32_t i = 0; i < table->quality->count; i++) {
-      const struct kc_quality *entry = &table->quality->entry[i];
+  KC_ASSERT(count <= KC_QUALITY_MAX);
+  for (uint32_t i = 0; i < count; i++) {
+    const struct kc_quality *entry = &list[i];
+    for (uint32_t r = 0; r < table->row_count; r++) {
+      const struct kc_precision_row *row = &table->row[r];
       if (!kc_quality_is_of(entry, row->weights, row->as_shipped, row->kv)) continue;
       if (strcmp(entry->source, source) != 0) printf("from %s:\n", entry->source);
       source = entry->source;
@@ -193,10 +195,22 @@ static void print_quality(const struct kc_precision_table *table)
       shown++;
     }
   }
-  KC_ASSERT(table->quality->count <= KC_QUALITY_MAX);
-  if (shown == 0) {
+  return shown;
+}
+
+static void print_quality(const struct kc_precision_table *table)
+{
+  const struct kc_quality_list *quality = table->quality;
+  KC_ASSERT(quality != NULL);
+  printf("\nquality, as measured by others\n");
+  if (print_figures(table, quality->entry, quality->count) == 0) {
     printf("unknown: no file of scenarios/quality says anything of %s in these formats\n",
            table->scenario->model.name);
+  }
+  if (quality->stand_ins == 0) return;
+  printf("\nquality of small models, run by the engine\n");
+  if (print_figures(table, quality->stand_in, quality->stand_ins) == 0) {
+    printf("unknown in these formats\n");
   }
 }
 

@@ -16,7 +16,8 @@
                       .min = -1e12, .max = 1e12
 
 static const struct kc_option entry_options[] = {
-    {.key = "model", TEXT(model), .required = true, .help = "name of the model's config"},
+    {.key = "model", TEXT(model), .required = true,
+     .help = "name of the model's config; any: of a small model that stands in"},
     {.key = "weights", TEXT(weights), .fallback = "checkpoint",
      .help = "format of the weights, as `kvcap precision --weights` takes it; checkpoint: as "
              "shipped; any: whatever it is"},
@@ -50,12 +51,15 @@ static enum kc_err read_list(struct kc_quality_list *list, const char *model,
     }
     kc_options_read_map(entry_options, sizeof entry_options / sizeof entry_options[0], &entry,
                         item, document->path, "quality.", problems);
-    if (strcmp(entry.model, model) != 0) continue;
-    if (list->count == KC_QUALITY_MAX) {
+    const bool any = strcmp(entry.model, "any") == 0;
+    if (!any && strcmp(entry.model, model) != 0) continue;
+    if (list->count == KC_QUALITY_MAX || list->stand_ins == KC_STAND_INS_MAX) {
       return kc_diag_list_add(problems, KC_ERR_LIMIT, document->path, item->line, 0,
-                              "more than %d quality figures of %s", (int)KC_QUALITY_MAX, model);
+                              "more than %d quality figures of %s, or %d of any model",
+                              (int)KC_QUALITY_MAX, model, (int)KC_STAND_INS_MAX);
     }
-    list->entry[list->count++] = entry;
+    if (any) list->stand_in[list->stand_ins++] = entry;
+    else list->entry[list->count++] = entry;
   }
   return kc_diag_list_result(problems);
 }
@@ -94,7 +98,7 @@ enum kc_err kc_quality_load(struct kc_quality_list *list, const char *model,
   struct kc_diag ignored;
   enum kc_err err = KC_OK;
   KC_ASSERT(list != NULL && model != NULL);
-  list->count = 0;
+  list->count = list->stand_ins = 0;
   if (kc_data_folder("quality", folder, &ignored) != KC_OK) return KC_OK;
   const int count = scandir(folder, &name, is_yaml, alphasort);
   for (int i = 0; i < count; i++) {

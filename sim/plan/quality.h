@@ -8,11 +8,12 @@
 
 #include "engine/base/diag.h"
 
-enum { KC_QUALITY_MAX = 256 };
+enum { KC_QUALITY_MAX = 256, KC_STAND_INS_MAX = 64 };
 
 /* One figure of one precision, and the same of the precision that it is compared with. */
 struct kc_quality {
-  char model[64];            /* name of the model's config: "kimi-k2.6" */
+  char model[64];            /* name of the model's config: "kimi-k2.6"; "any": of a small model
+                                that stands in where nobody measured the model itself */
   char weights[128], kv[128]; /* as `kvcap precision` lists them; "checkpoint": as shipped; "any" */
   char metric[48], unit[16]; /* "MMLU", "%" */
   char better[8];       /* "higher" or "lower" */
@@ -24,6 +25,8 @@ struct kc_quality {
 struct kc_quality_list {
   uint32_t count;
   struct kc_quality entry[KC_QUALITY_MAX]; /* of the model, in the order of files and lines */
+  uint32_t stand_ins;
+  struct kc_quality stand_in[KC_STAND_INS_MAX]; /* of "any", likewise */
 };
 
 /* Reads every *.yaml of the data folder `quality`, in the order of their names, and keeps what is
