@@ -290,6 +290,13 @@ static int compare(const struct kc_plan *plan, const struct kc_plan_run *a,
   return (a->probe.column > b->probe.column) - (a->probe.column < b->probe.column);
 }
 
+bool kc_plan_before(const struct kc_plan *plan, const struct kc_plan_run *a,
+                    const struct kc_plan_run *b)
+{
+  KC_ASSERT(a != NULL && b != NULL);
+  return compare(plan, a, b) < 0;
+}
+
 static void choose(struct kc_plan *plan)
 {
   const struct kc_plan_run *winner = plan->found ? &plan->run[plan->winner] : NULL;

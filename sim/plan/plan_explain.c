@@ -9,6 +9,8 @@
 
 enum { NONE = UINT32_MAX, TRIES = 8 };
 
+#define ALMOST 0.1
+
 static bool wants_low(const struct kc_requirement *require)
 {
   return require->sense == KC_REQUIRE_AT_MOST || require->sense == KC_REQUIRE_LESS;
@@ -90,10 +92,19 @@ static void put_lost(const struct kc_plan *plan, struct kc_plan_lost *lost)
   lost->impossible = lost->floor > plan->request.lost;
 }
 
-static void find_least_excess(struct kc_plan *plan)
+/* The best that exists: of the evaluations that are as near to the limits as any, or almost, the
+ * cheapest. */
+static void find_best_miss(struct kc_plan *plan)
 {
+  double least = KC_REQUIRE_HOPELESS;
   for (uint32_t i = 0; i < plan->run_count; i++) {
-    if (plan->near_miss == NONE || plan->run[i].excess < plan->run[plan->near_miss].excess) {
+    if (plan->run[i].excess < least) least = plan->run[i].excess;
+  }
+  plan->near_miss = NONE;
+  for (uint32_t i = 0; i < plan->run_count; i++) {
+    const struct kc_plan_run *run = &plan->run[i];
+    if (run->excess > least * (1 + ALMOST)) continue;
+    if (plan->near_miss == NONE || kc_plan_before(plan, run, &plan->run[plan->near_miss])) {
       plan->near_miss = i;
     }
   }
@@ -150,10 +161,40 @@ static enum kc_err try_hopeless(struct kc_plan *plan, bool *tried, struct kc_pla
     tried[c] = true;
     const struct kc_search_probe probe = {c, most_replicas(plan, c)};
     if (probe.replicas == 0) continue;
+    sets->count = 0;
     kc_plan_serving_sets(plan, &probe, sets);
     KC_TRY(kc_plan_evaluate(plan, &probe, sets, &index, diag));
-    find_least_excess(plan);
+    find_best_miss(plan);
   }
+  return KC_OK;
+}
+
+/* The best that exists was asked with as many replicas as there are: how few are almost as good? */
+static enum kc_err try_fewer(struct kc_plan *plan, struct kc_plan_sets *sets, struct kc_diag *diag)
+{
+  find_best_miss(plan);
+  if (plan->near_miss == NONE) return KC_OK;
+  const struct kc_plan_run *best = &plan->run[plan->near_miss];
+  const uint32_t *replicas = plan->request.space.replicas;
+  struct kc_search_probe probe = best->probe;
+  const double enough = best->excess * (1 + ALMOST);
+  uint32_t low = 0, high = 0; /* the answer is in [low, high] */
+  while (replicas[high] != probe.replicas) high++;
+  KC_ASSERT(high < plan->request.space.replica_count);
+  while (low < high) {
+    uint32_t index;
+    const uint32_t middle = low + (high - low) / 2;
+    probe.replicas = replicas[middle];
+    sets->count = 0;
+    kc_plan_serving_sets(plan, &probe, sets);
+    KC_TRY(kc_plan_evaluate(plan, &probe, sets, &index, diag));
+    if (plan->run[index].excess <= enough) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  find_best_miss(plan);
   return KC_OK;
 }
 
@@ -168,6 +209,7 @@ enum kc_err kc_plan_explain(struct kc_plan *plan, struct kc_plan_part part[KC_RE
   KC_ASSERT(!plan->found);
   memset(part, 0, KC_REQUIREMENTS_MAX * sizeof *part);
   if (err == KC_OK) err = try_hopeless(plan, tried, sets, diag);
+  if (err == KC_OK) err = try_fewer(plan, sets, diag);
   free(tried);
   free(sets);
   if (err == KC_OK) put_lost(plan, lost);

@@ -37,4 +37,10 @@ void kc_plan_serving_sets(const struct kc_plan *plan, const struct kc_search_pro
 /* The changes that make the traffic as much faster as the request's headroom says. */
 void kc_plan_add_headroom(const struct kc_plan *plan, struct kc_plan_sets *sets);
 
+/* ---- plan.c ---- */
+
+/* The order of plans that meet the SLO: whether `a` comes first. */
+bool kc_plan_before(const struct kc_plan *plan, const struct kc_plan_run *a,
+                    const struct kc_plan_run *b);
+
 #endif
