@@ -27,11 +27,13 @@ struct fit_arguments {
   int kv, k_format, v_format; /* enum kc_kv_format */
   int rule;                   /* enum kc_memory_rule */
   struct kc_memory_config config;
+  uint32_t replicas;
   struct kc_option_list sets;
   bool has_k_format, has_v_format;
   /* options that a scenario states itself; set_offset points here */
   bool has_model, has_gpu, has_tensor, has_pipeline, has_weights, has_kv, has_page_size, has_rule,
-      has_fraction, has_kv_budget, has_pages, has_draft_layers, has_extra, has_max_running;
+      has_fraction, has_kv_budget, has_pages, has_draft_layers, has_extra, has_max_running,
+      has_replicas;
 };
 
 #define FIELD(NAME) .offset = offsetof(struct fit_arguments, NAME)
@@ -49,6 +51,9 @@ static const struct kc_option fit_options[] = {
    .max = KC_TENSOR_DEGREE_MAX, .fallback = "1", .unit = "GPUs", .help = "tensor-parallel degree"},
   {.key = "pipeline", .type = KC_OPTION_U32, CONFIG(pipeline), GIVEN(has_pipeline), .min = 1,
    .max = KC_STAGES_MAX, .fallback = "1", .unit = "stages", .help = "pipeline stages"},
+  {.key = "replicas", .type = KC_OPTION_U32, FIELD(replicas), GIVEN(has_replicas), .min = 1,
+   .max = KC_REPLICAS_MAX, .fallback = "1", .unit = "instances",
+   .help = "equal instances; what all of them hold is said beside the bill of one"},
   {.key = "weights", .type = KC_OPTION_TEXT, FIELD(weights), .size = 512, GIVEN(has_weights),
    .values = "CLASS=FORMAT,...",
    .help = "weight formats, such as routed_experts=int4-g32,default=bf16,mtp=none"},
@@ -81,7 +86,8 @@ static const struct kc_option fit_options[] = {
   {.key = "context", .type = KC_OPTION_U64, CONFIG(context), .min = 1, .max = 4e9, .unit = "tokens",
    .help = "tokens that a request reaches: say how many such requests fit"},
   {.key = "concurrency", .type = KC_OPTION_U32, CONFIG(concurrency), .min = 1, .max = 1e9,
-   .unit = "requests", .help = "requests of --context tokens that must fit together"},
+   .unit = "requests",
+   .help = "requests of --context tokens that must fit together, an equal share in each replica"},
   {.key = "scenario", .type = KC_OPTION_TEXT, FIELD(scenario), .size = KC_DIAG_PATH_BYTES,
    .values = "FILE", .help = "take model, GPU, precision and memory from a scenario"},
   {.key = "set", .type = KC_OPTION_LIST, FIELD(sets), .values = "KEY=VALUE",
@@ -200,6 +206,13 @@ static int read_arguments(struct fit_arguments *arguments, int argc, char **argv
 
 /* ---- the question ---- */
 
+/* Requests of one replica when all hold equal shares. */
+static uint32_t share_of(uint32_t requests, uint32_t replicas)
+{
+  KC_ASSERT(replicas >= 1);
+  return requests / replicas + (requests % replicas != 0);
+}
+
 /* The first option given that a scenario states itself, or NULL. */
 static const char *clashing_option(const struct fit_arguments *arguments)
 {
@@ -266,6 +279,8 @@ static enum kc_err ask_by_options(struct fit_question *question,
   question->precision.v_format = (enum kc_kv_format)v;
   question->config = arguments->config;
   question->config.rule = (enum kc_memory_rule)arguments->rule;
+  question->replicas = arguments->replicas;
+  question->config.concurrency = share_of(arguments->config.concurrency, question->replicas);
   KC_TRY(kc_data_find("models", arguments->model, ".json", NULL, path, diag));
   KC_TRY(kc_model_load(&question->model, path, diag));
   if (question->model.is_mla && (arguments->has_k_format || arguments->has_v_format)) {
@@ -286,7 +301,8 @@ static void take_pool(struct fit_question *question, const struct kc_scenario *s
   question->precision = pool->precision;
   question->config = pool->memory;
   question->config.context = arguments->config.context;
-  question->config.concurrency = arguments->config.concurrency;
+  question->replicas = pool->replicas;
+  question->config.concurrency = share_of(arguments->config.concurrency, question->replicas);
   /* The loader fills the default in. It must stay a default here, or a search over boards and
    * degrees would carry this board's fraction along. */
   if (question->config.fraction == kc_memory_default_fraction(question->config.rule, &pool->gpu,

@@ -12,6 +12,8 @@ struct fit_question {
   struct kc_gpu gpu;
   struct kc_precision precision;
   struct kc_memory_config config;
+  uint32_t replicas;                 /* equal instances, >= 1; `config` is of one: its share of
+                                        the concurrency asked for */
   char scenario[KC_DIAG_PATH_BYTES]; /* "" when asked by options */
   char pool[48];                     /* of the scenario */
 };

@@ -121,6 +121,7 @@ static int add_kv(json_t *root, const struct fit_question *question, const struc
   const bool is_asked = question->config.context > 0;
   int bad = 0;
   bad |= json_object_set_new(root, "fits", json_boolean(fit->fits));
+  bad |= json_object_set_new(root, "replicas", whole(question->replicas));
   bad |= json_object_set_new(root, "checkpoint_bytes", whole(fit->checkpoint_bytes));
   bad |= json_object_set_new(root, "parameters", whole(fit->parameters));
   bad |= json_object_set_new(root, "kv_tokens", whole(fit->kv_tokens));

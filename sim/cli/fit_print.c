@@ -163,6 +163,18 @@ static void print_costs(const struct kc_fit *fit)
 
 /* ---- the answer ---- */
 
+/* What all of them hold. */
+static void print_replicas(const struct fit_question *question, const struct kc_fit *fit)
+{
+  char tokens[GROUPED_BYTES], most[GROUPED_BYTES];
+  const uint64_t n = question->replicas;
+  const uint64_t gpus = n * question->config.tensor * question->config.pipeline;
+  printf("In each of %llu replicas; in all %s tokens", (unsigned long long)n,
+         grouped(n * fit->kv_tokens, tokens));
+  if (question->config.context > 0) printf(", %s requests", grouped(n * fit->concurrency_max, most));
+  printf(" on %llu GPUs\n", (unsigned long long)gpus);
+}
+
 static void print_yes(const struct fit_question *question, const struct kc_fit *fit)
 {
   char tokens[GROUPED_BYTES], pages[GROUPED_BYTES], most[GROUPED_BYTES], context[GROUPED_BYTES];
@@ -173,6 +185,7 @@ static void print_yes(const struct fit_question *question, const struct kc_fit *
            fit->concurrency_max == 1 ? "" : "s", grouped(question->config.context, context));
   }
   printf("\n");
+  if (question->replicas > 1) print_replicas(question, fit);
 }
 
 static void print_no(const struct fit_question *question, const struct kc_fit *fit)
