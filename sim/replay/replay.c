@@ -257,10 +257,13 @@ static struct kc_replica *route(struct replay *replay, uint32_t position)
 {
   const struct kc_replay_config *config = replay->config;
   if (replay->replicas == 1) return &replay->replica[0];
-  const uint32_t group = config->group != NULL ? config->group[row_at(replay, position)]
-                                               : KC_GROUP_NONE;
-  const uint32_t chosen =
-      kc_router_choose(&replay->router, group, config->requests[position].input_tokens);
+  const struct kc_request *r = &config->requests[position];
+  const struct kc_router_request request = {
+      .prompt_tokens = r->input_tokens,
+      .group = config->group != NULL ? config->group[row_at(replay, position)] : KC_GROUP_NONE,
+      .prompt_pages = r->input_tokens / config->instance.sched.page_size,
+      .content = {.run = r->run, .run_count = r->run_count}};
+  const uint32_t chosen = kc_router_choose(&replay->router, &request);
   KC_ASSERT(chosen < replay->replicas);
   return &replay->replica[chosen];
 }

@@ -147,10 +147,12 @@ static void put_router(FILE *out, const struct kc_router_spec *router)
 {
   KC_ASSERT(router->overflow.denominator > 0);
   fprintf(out, "router: {policy: %s", kc_router_policy_name(router->policy));
+  if (router->policy >= KC_ROUTER_SESSION_AFFINITY) {
+    fprintf(out, ", overflow: %llu/%llu", (unsigned long long)router->overflow.numerator,
+            (unsigned long long)router->overflow.denominator);
+  }
   if (router->policy == KC_ROUTER_SESSION_AFFINITY) {
-    fprintf(out, ", overflow: %llu/%llu, prefix_tokens: %u",
-            (unsigned long long)router->overflow.numerator,
-            (unsigned long long)router->overflow.denominator, router->prefix_tokens);
+    fprintf(out, ", prefix_tokens: %u", router->prefix_tokens);
   }
   fputs("}\n", out);
 }

@@ -36,6 +36,14 @@ enum kc_err kc_run_group_rows(struct kc_run *run, struct kc_diag *diag)
 {
   const struct kc_scenario *scenario = run->scenario;
   const struct kc_trace *trace = &run->trace;
+  if (scenario->router.policy == KC_ROUTER_PREFIX_AWARE && !run->prefix_cache) {
+    return kc_fail_at(diag, KC_ERR_INPUT, scenario->path, 0, 0,
+                      "router.policy prefix-aware needs prompts that are known and cached, and "
+                      "here %s; use round-robin or least-loaded",
+                      run->content_source == KC_CONTENT_UNKNOWN
+                          ? "the workload does not say what prompts hold"
+                          : "kv.prefix_cache is off");
+  }
   if (scenario->router.policy != KC_ROUTER_SESSION_AFFINITY) return KC_OK;
   KC_ASSERT(!scenario->workload.is_closed);
   KC_ASSERT(run->group == NULL);
@@ -67,6 +75,7 @@ static void configure_router(struct kc_run *run)
       .policy = scenario->router.policy,
       .replicas = scenario->pool[0].replicas,
       .group_count = run->group_count,
+      .key_count = run->contents.key_count,
       .overflow_numerator = scenario->router.overflow.numerator,
       .overflow_denominator = scenario->router.overflow.denominator};
 }

@@ -67,7 +67,7 @@ struct kc_pool_spec {
 /* Who of the pool's replicas gets a request (sim/fleet/router.h). */
 struct kc_router_spec {
   enum kc_router_policy policy;
-  struct kc_fraction overflow;  /* session-affinity: >= 1 */
+  struct kc_fraction overflow;  /* session-affinity, prefix-aware: >= 1 */
   uint32_t prefix_tokens;       /* session-affinity without sessions: prompts that begin with the
                                    same so many tokens, in whole blocks of ids, belong together */
 };

@@ -33,8 +33,8 @@ static_assert(KC_LOOP_OPEN == 1 && KC_LOOP_CLOSED == 2, "workload.loop lists the
 static_assert(KC_UNIT_S == 1 && KC_UNIT_PS == 5, "workload.unit lists the units in order");
 static_assert(KC_TAIL_CEIL == 1 && KC_TAIL_FLOOR == 2, "workload.tail lists the rules in order");
 static_assert(KC_ROW_DROP == 1, "workload.failed and .cancelled list the policies in order");
-static_assert(KC_ROUTER_LEAST_LOADED == 1 && KC_ROUTER_SESSION_AFFINITY == 2,
-              "router.policy lists the policies in order");
+static_assert(KC_ROUTER_LEAST_LOADED == 1 && KC_ROUTER_SESSION_AFFINITY == 2 &&
+              KC_ROUTER_PREFIX_AWARE == 3, "router.policy lists the policies in order");
 
 #define BUDGET_BYTES_MAX 1099511627776.0 /* 1 TiB: more than any GPU has */
 #define KV_FORMATS "bf16|fp8-e4m3|fp8-g128|int8|fp4"
@@ -50,13 +50,14 @@ static const struct kc_option root_options[] = {
   {.key = "pools", .type = KC_OPTION_SUBTREE, HAS_R(has_pools), .required = true,
    .values = "a list of pools of GPUs", .help = "the instances that serve the workload"},
   {.key = "router.policy", .type = KC_OPTION_CHOICE, R(router_policy),
-   .values = "round-robin|least-loaded|session-affinity", .fallback = "round-robin",
+   .values = "round-robin|least-loaded|session-affinity|prefix-aware", .fallback = "round-robin",
    .help = "which of a pool's replicas a request goes to: the next; the one with the fewest "
-   "requests; the one that its session, or a prompt that begins alike, went to last"},
+   "requests; the one that its session, or a prompt that begins alike, went to last; the one that "
+   "was sent most of its prompt before"},
   {.key = "router.overflow", .type = KC_OPTION_TEXT, R(router_overflow),
    HAS_R(has_router_overflow), .fallback = "3/2",
-   .help = "session-affinity: a replica that would hold more than so many times its share of the "
-   "requests passes a request on to the least loaded one, and its session with it"},
+   .help = "session-affinity and prefix-aware: a replica that would hold more than so many times "
+   "its share of the requests passes a request on to the least loaded one, its session with it"},
   {.key = "router.prefix_tokens", .type = KC_OPTION_U32, R(router_prefix_tokens),
    HAS_R(has_router_prefix), .fallback = "2048", .min = 1, .max = KC_MAX_TOKENS_MAX,
    .unit = "tokens", .help = "session-affinity for traces with prefix ids and no sessions: prompts "
@@ -452,11 +453,16 @@ static void check_router(struct kc_scenario_source *source, const struct kc_docu
                          struct kc_diag_list *problems)
 {
   const bool affine = source->router_policy == KC_ROUTER_SESSION_AFFINITY;
-  const char *key = source->has_router_overflow ? "router.overflow" : "router.prefix_tokens";
   KC_ASSERT(source->router_overflow[0] != '\0');
-  if (!affine && (source->has_router_overflow || source->has_router_prefix)) {
-    kc_source_problem(document, document->root, key, problems,
-                      "%s goes with router.policy session-affinity, and only with it", key);
+  if (!affine && source->has_router_prefix) {
+    kc_source_problem(document, document->root, "router.prefix_tokens", problems,
+                      "router.prefix_tokens goes with router.policy session-affinity, and only "
+                      "with it");
+  }
+  if (source->router_policy < KC_ROUTER_SESSION_AFFINITY && source->has_router_overflow) {
+    kc_source_problem(document, document->root, "router.overflow", problems,
+                      "router.overflow goes with router.policy session-affinity or prefix-aware, "
+                      "and only with them");
   }
   if (affine && source->is_closed) {
     kc_source_problem(document, document->root, "router.policy", problems,

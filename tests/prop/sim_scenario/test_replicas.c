@@ -215,6 +215,7 @@ static void routed(struct test_run *run, struct kc_random *random)
       .policy = (enum kc_router_policy)kc_random_below(random, KC_ROUTER_POLICIES),
       .replicas = 2 + (uint32_t)kc_random_below(random, 7),
       .group_count = 8,
+      .key_count = run->instance.sched.key_count,
       .overflow_numerator = 3,
       .overflow_denominator = 2};
   run->group = calloc(run->request_count, sizeof *run->group);

@@ -86,10 +86,13 @@ static const struct complaint complaints[] = {
   {"seed: 1", "seed: 1\nenergy: {pue: 0.9}",
    "13:15: energy.pue: expected a number from 1 to 10, got \"0.9\"\n"},
   {"seed: 1", "seed: 1\nrouter: {policy: random}",
-   "13:18: router.policy: expected one of round-robin, least-loaded, session-affinity, got "
-   "\"random\"\n"},
+   "13:18: router.policy: expected one of round-robin, least-loaded, session-affinity, "
+   "prefix-aware, got \"random\"\n"},
   {"seed: 1", "seed: 1\nrouter: {overflow: 2}",
-   "13:20: router.overflow goes with router.policy session-affinity, and only with it\n"},
+   "13:20: router.overflow goes with router.policy session-affinity or prefix-aware, and only with "
+   "them\n"},
+  {"seed: 1", "seed: 1\nrouter: {prefix_tokens: 100}",
+   "13:25: router.prefix_tokens goes with router.policy session-affinity, and only with it\n"},
   {"gpu: h100", "gpu: h100\n    role: prefill",
    "6:11: pools.main.role: expected one of serve, decode, got \"prefill\"\n"},
   {"tensor: 1", "tensor: 3",
