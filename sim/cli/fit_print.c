@@ -171,7 +171,9 @@ static void print_replicas(const struct fit_question *question, const struct kc_
   const uint64_t gpus = n * question->config.tensor * question->config.pipeline;
   printf("In each of %llu replicas; in all %s tokens", (unsigned long long)n,
          grouped(n * fit->kv_tokens, tokens));
-  if (question->config.context > 0) printf(", %s requests", grouped(n * fit->concurrency_max, most));
+  if (question->config.context > 0) {
+    printf(", %s requests", grouped(n * fit->concurrency_max, most));
+  }
   printf(" on %llu GPUs\n", (unsigned long long)gpus);
 }
 

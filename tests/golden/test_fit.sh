@@ -80,9 +80,11 @@ near ".kv_budget_bytes$gib" 51.38 1
 is '.page_size == 16 and .concurrency_max == 51'
 
 # Three replicas of it: the bill of one, an equal share of the requests asked for in each.
-fit 0 --model llama-3.1-8b --gpu h100 --memory-rule vllm --context 8192 --concurrency 153 --replicas 3
+fit 0 --model llama-3.1-8b --gpu h100 --memory-rule vllm --context 8192 --concurrency 153 \
+  --replicas 3
 is '.replicas == 3 and .concurrency_max == 51'
-fit 5 --model llama-3.1-8b --gpu h100 --memory-rule vllm --context 8192 --concurrency 154 --replicas 3
+fit 5 --model llama-3.1-8b --gpu h100 --memory-rule vllm --context 8192 --concurrency 154 \
+  --replicas 3
 
 # Stages: the fullest decides, the even deal stands beside it.
 fit 0 --model kimi-k2.5 --gpu h100 --pipeline 8 --kv-budget 3.75GiB --page-size 1
