@@ -112,14 +112,38 @@ SELECT series, run.id AS run, run.name AS name, model, gpu, version, result_sha2
        itl_max_ps / 1e9 AS itl_max_ms, e2e_max_ps / 1e9 AS e2e_max_ms,
        ttft_count, tpot_count, itl_count, e2e_count,
        -- With overlapped scheduling a last step may run for nobody after the last answer is out.
-       min(100.0, 100.0 * busy_ps / nullif(makespan_ps, 0)) AS busy_percent,
-       100.0 * kv_peak_pages / pages AS kv_peak_percent,
+       -- Peaks and sums are those of all replicas, pages of one.
+       coalesce(json_extract(summary_json, '$.replicas'), 1) AS replicas,
+       min(100.0, 100.0 * busy_ps / coalesce(json_extract(summary_json, '$.replicas'), 1)
+                  / nullif(makespan_ps, 0)) AS busy_percent,
+       100.0 * kv_peak_pages / coalesce(json_extract(summary_json, '$.replicas'), 1) / pages
+         AS kv_peak_percent,
        100.0 * outside_ps / nullif(busy_ps, 0) AS outside_percent,
        requests_rejected + requests_failed + requests_timed_out AS requests_unserved,
        slo_met, steps, oom_request, oom_demand_pages, pages, page_size, kv_token_bytes,
        memory_bytes / 1073741824.0 AS memory_gib, weights_bytes / 1073741824.0 AS weights_gpu_gib,
        kv_budget_bytes / 1073741824.0 AS kv_budget_gib,
        json_extract(summary_json, '$.cost_usd_per_mtok') AS usd_per_mtok,
+       json_extract(summary_json, '$.cost.usd') AS usd_total,
+       json_extract(summary_json, '$.cost.price.gpu_hour_usd') AS gpu_hour_usd,
+       json_extract(summary_json, '$.cost.gpu_hours') AS gpu_hours,
+       100.0 * json_extract(summary_json, '$.cost.idle_gpu_hours')
+         / json_extract(summary_json, '$.cost.gpu_hours') AS idle_percent,
+       100.0 * json_extract(summary_json, '$.cost.cold_gpu_hours')
+         / json_extract(summary_json, '$.cost.gpu_hours') AS cold_percent,
+       json_extract(summary_json, '$.cost.usd_per_mtok_input') AS usd_per_mtok_input,
+       json_extract(summary_json, '$.cost.usd_per_mtok_cached') AS usd_per_mtok_cached,
+       json_extract(summary_json, '$.cost.usd_per_mtok_output') AS usd_per_mtok_output,
+       json_extract(summary_json, '$.cost.api.usd') AS api_usd,
+       json_extract(summary_json, '$.cost.api.ratio') AS api_ratio,
+       json_extract(summary_json, '$.cost.api.break_even_requests_per_s') AS break_even_req_s,
+       100.0 * json_extract(summary_json, '$.cost.api.break_even_share') AS break_even_percent,
+       json_extract(summary_json, '$.energy.kwh') AS kwh,
+       json_extract(summary_json, '$.energy.joules_per_token') AS joules_per_token,
+       json_extract(summary_json, '$.energy.usd') AS energy_usd,
+       json_extract(summary_json, '$.energy.idle_w') AS idle_w,
+       json_extract(summary_json, '$.energy.power_w') AS power_w,
+       json_extract(summary_json, '$.energy.pue') AS pue,
        json_extract(summary_json, '$.goodput_req_s') AS goodput_req_s,
        json_extract(summary_json, '$.output_tok_s_per_gpu') AS output_tok_s_gpu,
        json_extract(summary_json, '$.gpus') AS gpus,
@@ -140,6 +164,16 @@ SELECT series, run.id AS run, run.name AS name, model, gpu, version, result_sha2
        (SELECT commit_id FROM host WHERE host.run_id = run.id) AS commit_id
 FROM chosen JOIN run ON run.id = chosen.run_id
 ORDER BY series;
+
+-- What each replica did, where there are several.
+CREATE TEMP VIEW IF NOT EXISTS report_replicas AS
+SELECT series, run.id AS run, key AS replica, json_extract(value, '$.requests') AS requests,
+       json_extract(value, '$.output_tokens') AS output_tokens,
+       json_extract(value, '$.max_running') AS max_running,
+       json_extract(value, '$.max_waiting') AS max_waiting,
+       100.0 * json_extract(value, '$.kv_peak_pages') / pages AS kv_peak_percent
+FROM chosen JOIN run ON run.id = chosen.run_id, json_each(summary_json, '$.fleet.each')
+ORDER BY series, key;
 
 -- The resolved scenario of each run.
 CREATE TEMP VIEW IF NOT EXISTS report_scenario AS

@@ -181,6 +181,9 @@ static void tile_memory(const struct kc_html *page)
   tile_more(page, "weights ", "weights_gpu_gib", KC_ROUND_TENTH, " + ");
   tile_more(page, "KV ", "kv_budget_gib", KC_ROUND_TENTH, " of ");
   tile_more(page, "", "memory_gib", KC_ROUND_TENTH, " GiB a GPU");
+  if (kc_html_cell_number(page, 0, "replicas") > 1) {
+    tile_more(page, ", each of ", "replicas", KC_ROUND_COUNT, " replicas");
+  }
   close_tile(page);
 }
 
@@ -245,15 +248,13 @@ static void tile_rate(const struct kc_html *page)
 static void tile_cost(const struct kc_html *page)
 {
   KC_ASSERT(page->run.rows > 0);
-  const double price = kc_html_setting_number(page, 0, "price", "gpu_hour_usd");
-  char text[KC_HTML_NUMBER_BYTES];
   open_tile(page, "Cost", "");
   if (isnan(kc_html_cell_number(page, 0, "usd_per_mtok"))) {
     fputs("<b>unknown</b></dd><dd class=\"more\">no price, or no output", page->out);
   } else {
     fputs("<span class=\"unit\">$</span>", page->out);
     tile_figure(page, "usd_per_mtok", KC_ROUND_MONEY, "a million tokens");
-    fprintf(page->out, "of output, at $%s a GPU-hour", kc_html_number(text, price, KC_ROUND_MONEY));
+    tile_more(page, "of output, at $", "gpu_hour_usd", KC_ROUND_MONEY, " a GPU-hour");
   }
   close_tile(page);
 }
@@ -287,11 +288,7 @@ static void write_tiles(const struct kc_html *page)
 
 /* ---- several runs: a table ---- */
 
-static const struct line {
-  const char *title, *column;
-  enum kc_rounding rounding;
-  bool relative;    /* a change in percent says something */
-} lines[] = {
+static const struct kc_html_line lines[] = {
   {"KV pool, tokens", "kv_tokens", KC_ROUND_COUNT, true},
   {"KV pool, GiB a GPU", "kv_budget_gib", KC_ROUND_TENTH, true},
   {"Running at most", "max_running", KC_ROUND_COUNT, true},
@@ -309,77 +306,24 @@ static const struct line {
   {"$ a million output tokens", "usd_per_mtok", KC_ROUND_MONEY, true},
 };
 
-/* What run 1 has more than run 0, as an element. False when that cannot be said. */
-static bool write_change(const struct kc_html *page, const char *tag, const char *column)
-{
-  KC_ASSERT(page->run.rows > 0);
-  const double a = kc_html_cell_number(page, 0, column), b = kc_html_cell_number(page, 1, column);
-  char value[32], text[KC_HTML_NUMBER_BYTES];
-  if (isnan(a) || isnan(b) || a == 0 || a == b) return false;
-  const double change = 100 * (b / a - 1);
-  snprintf(value, sizeof value, "%.15g", change);
-  fprintf(page->out, "<%s class=\"n\" data-run=\"", tag);
-  kc_html_text(page->out, kc_html_cell(page, 1, "run"));
-  fprintf(page->out, "\" data-figure=\"change_%s\" data-value=\"%s\">%s%s %%</%s>", column, value,
-          change > 0 ? "+" : "", kc_html_number(text, change, KC_ROUND_TENTH), tag);
-  return true;
-}
-
-static void write_change_cell(const struct kc_html *page, const struct line *line)
-{
-  KC_ASSERT(page->run.rows > 0);
-  if (line->relative && write_change(page, "td", line->column)) return;
-  const char *a = kc_html_cell(page, 0, line->column);
-  const char *b = kc_html_cell(page, 1, line->column);
-  const bool same = a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
-  fprintf(page->out, "<td class=\"n\">%s</td>", same ? "same" : "");
-}
-
 /* Of two runs, in one sentence: what the second gives and costs. */
 static void write_gain(const struct kc_html *page)
 {
   KC_ASSERT(page->run.rows > 0);
   FILE *const out = page->out;
   fputs("<p class=\"lead\">B against A: output ", out);
-  if (!write_change(page, "b", "output_tok_s")) fputs("unchanged", out);
+  if (!kc_html_change(page, "b", "output_tok_s")) fputs("unchanged", out);
   fputs(", cost of a token ", out);
-  if (!write_change(page, "b", "usd_per_mtok")) fputs("unchanged", out);
+  if (!kc_html_change(page, "b", "usd_per_mtok")) fputs("unchanged", out);
   fputs(", KV pool ", out);
-  if (!write_change(page, "b", "kv_tokens")) fputs("unchanged", out);
+  if (!kc_html_change(page, "b", "kv_tokens")) fputs("unchanged", out);
   fputs(".</p>\n", out);
-}
-
-static void write_line(const struct kc_html *page, const struct line *line)
-{
-  KC_ASSERT(page->run.rows > 0);
-  fprintf(page->out, "<tr><th scope=\"row\">%s</th>", line->title);
-  for (size_t i = 0; i < page->run.rows; i++) {
-    if (kc_html_cell(page, i, line->column) == NULL) {
-      fprintf(page->out, "<td class=\"n\">%s</td>",
-              strcmp(line->column, "oom_s") == 0 ? "never" : "–");
-    } else {
-      kc_html_cell_figure(page, "td", "n", i, line->column, line->rounding);
-    }
-  }
-  if (page->run.rows == 2) write_change_cell(page, line);
-  fputs("</tr>\n", page->out);
 }
 
 static void write_comparison(const struct kc_html *page)
 {
-  FILE *const out = page->out;
   KC_ASSERT(page->run.rows > 1);
-  fputs("<table>\n<caption>The runs side by side</caption>\n<thead><tr><th scope=\"col\">Figure"
-        "</th>", out);
-  for (size_t i = 0; i < page->run.rows; i++) {
-    fputs("<th scope=\"col\" class=\"n\">", out);
-    kc_html_chip(page, i);
-    fputs("</th>", out);
-  }
-  if (page->run.rows == 2) fputs("<th scope=\"col\" class=\"n\">B to A</th>", out);
-  fputs("</tr></thead>\n<tbody>\n", out);
-  for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) write_line(page, &lines[i]);
-  fputs("</tbody>\n</table>\n", out);
+  kc_html_lines(page, "The runs side by side", lines, sizeof lines / sizeof lines[0]);
 }
 
 void kc_html_lead(struct kc_html *page)

@@ -12,7 +12,7 @@ struct kc_html {
   FILE *out;
   const struct kc_html_spec *spec;
   struct kc_cells run;       /* report_summary: a row a run, in the order chosen */
-  struct kc_cells memory, timeline, latency, notes, intervals, scenario, groups;
+  struct kc_cells memory, timeline, latency, notes, intervals, scenario, groups, replicas;
   struct kc_cells question, size, peak, map, frontier; /* of the sweep: reports/sql/sweep.sql */
   struct kc_cells pareto, cost, bill, gain, point, levels, unfit;
   struct kc_document document[KC_HTML_RUNS_MAX]; /* the resolved scenarios */
@@ -47,6 +47,20 @@ void kc_html_chip(const struct kc_html *page, size_t series);
 /* Chip, stroke and name of one series, as an item of a legend. */
 void kc_html_legend_item(const struct kc_html *page, size_t series, const char *name);
 
+/* Of two runs, what the second has more than the first in percent, as an element. False (nothing is
+ * written) when that cannot be said. */
+bool kc_html_change(const struct kc_html *page, const char *tag, const char *column);
+
+/* A figure as a line of a table. */
+struct kc_html_line {
+  const char *title, *column;
+  enum kc_rounding rounding;
+  bool relative; /* a change in percent says something */
+};
+/* The lines that at least one run knows, as a table. False (nothing is written) when none is. */
+bool kc_html_lines(const struct kc_html *page, const char *caption,
+                   const struct kc_html_line *lines, size_t count);
+
 /* A value of the resolved scenario, or NULL: "slo" "ttft_p95_ms". */
 const char *kc_html_setting(const struct kc_html *page, size_t run, const char *section,
                             const char *key);
@@ -60,6 +74,8 @@ void kc_html_answer(struct kc_html *page);
 void kc_html_pictures(struct kc_html *page);
 void kc_html_latencies(struct kc_html *page);
 void kc_html_groups(struct kc_html *page);
+void kc_html_replicas(struct kc_html *page);
+void kc_html_money(struct kc_html *page);
 void kc_html_basis(struct kc_html *page);
 enum kc_err kc_html_assumptions(struct kc_html *page, struct kc_diag *diag);
 void kc_html_reproduce(struct kc_html *page);

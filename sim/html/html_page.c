@@ -75,7 +75,8 @@ static enum kc_err read_runs(struct kc_html *page, struct kc_store *store, struc
       {&page->run, "report_summary"},       {&page->memory, "report_memory"},
       {&page->timeline, "report_timeline"}, {&page->latency, "report_latency"},
       {&page->notes, "report_notes"},       {&page->intervals, "report_intervals"},
-      {&page->scenario, "report_scenario"}, {&page->groups, "report_groups"}};
+      {&page->scenario, "report_scenario"}, {&page->groups, "report_groups"},
+      {&page->replicas, "report_replicas"}};
   KC_ASSERT(page->spec->runs);
   KC_TRY(read_all(store, sources, sizeof sources / sizeof sources[0], diag));
   if (page->run.rows <= KC_HTML_RUNS_MAX) return KC_OK;
@@ -115,7 +116,7 @@ static void free_page(struct kc_html *page)
       &page->groups, &page->scenario, &page->question, &page->intervals, &page->frontier,
       &page->size,   &page->peak,     &page->map,      &page->pareto,   &page->cost,
       &page->bill,   &page->gain,     &page->point,    &page->levels,
-      &page->unfit};
+      &page->unfit,  &page->replicas};
   KC_ASSERT(page->out != NULL);
   for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) kc_cells_free(cells[i]);
   for (size_t i = 0; i < KC_HTML_RUNS_MAX; i++) {
@@ -178,6 +179,8 @@ static enum kc_err write_runs(struct kc_html *page, struct kc_diag *diag)
   kc_html_pictures(page);
   kc_html_latencies(page);
   kc_html_groups(page);
+  kc_html_replicas(page);
+  kc_html_money(page);
   kc_html_basis(page);
   KC_TRY(kc_html_assumptions(page, diag));
   kc_html_reproduce(page);

@@ -367,3 +367,46 @@ void kc_html_groups(struct kc_html *page)
   for (size_t row = 0; row < page->groups.rows; row++) write_group(page, row);
   fputs("</tbody>\n</table>\n</section>\n", page->out);
 }
+
+/* ---- replicas ---- */
+
+static void write_replica(const struct kc_html *page, size_t row)
+{
+  static const struct {
+    const char *column;
+    enum kc_rounding rounding;
+  } parts[] = {{"requests", KC_ROUND_COUNT}, {"output_tokens", KC_ROUND_COUNT},
+               {"max_running", KC_ROUND_COUNT}, {"max_waiting", KC_ROUND_COUNT},
+               {"kv_peak_percent", KC_ROUND_TENTH}};
+  const struct kc_cells *replicas = &page->replicas;
+  const size_t run = (size_t)kc_cells_number(replicas, row, "series");
+  const char *number = kc_cells_text(replicas, row, "replica");
+  KC_ASSERT(run < page->run.rows);
+  fputs("<tr><th scope=\"row\">", page->out);
+  if (page->run.rows > 1) kc_html_chip(page, run);
+  fputs(" replica ", page->out);
+  kc_html_text(page->out, number);
+  fputs("</th>", page->out);
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    char figure[96];
+    snprintf(figure, sizeof figure, "replica_%.20s_%s", number, parts[i].column);
+    kc_html_figure(page->out, "td", i == 1 ? "n wide" : "n", kc_html_source_of(page, run), figure,
+                   kc_cells_text(replicas, row, parts[i].column), parts[i].rounding);
+  }
+  fputs("</tr>\n", page->out);
+}
+
+void kc_html_replicas(struct kc_html *page)
+{
+  FILE *const out = page->out;
+  KC_ASSERT(page->run.rows > 0);
+  if (page->replicas.rows == 0) return;
+  fputs("<section>\n<h2>Replicas</h2>\n<table class=\"dense\">\n<caption>What the router gave each"
+        "</caption>\n<thead><tr><th scope=\"col\">Which</th>"
+        "<th scope=\"col\" class=\"n\">requests</th>"
+        "<th scope=\"col\" class=\"n wide\">output tokens</th>"
+        "<th scope=\"col\" class=\"n\">running</th><th scope=\"col\" class=\"n\">waiting</th>"
+        "<th scope=\"col\" class=\"n\">KV peak, %</th></tr></thead>\n<tbody>\n", out);
+  for (size_t row = 0; row < page->replicas.rows; row++) write_replica(page, row);
+  fputs("</tbody>\n</table>\n</section>\n", out);
+}
