@@ -10,7 +10,11 @@
  * computed. That the comparison can fail is shown by texts that do not keep what their keys
  * promise.
  *
- *   engine_decisions [--seed N] [--runs N] [--requests N]       runs: of each policy
+ *   engine_decisions [--seed N] [--runs N] [--requests N] [--module FILE]
+ *
+ * runs: of each policy. module: compute on the device behind it, a GPU or the emulated one. Tokens
+ * with and without a cache may differ there, where two scores are near each other: a device sums a
+ * long context in pieces, and how it is cut depends on the company.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -114,12 +118,22 @@ static void compare_tokens(const struct twin_engine *cached, const struct how *h
   forget(&broken, &broken_run);
 }
 
+static uint32_t page_of(const struct how *how)
+{
+  struct test_run run;
+  random_run_draw_policy(&run, how->policy, how->seed, how->requests_max);
+  const uint32_t page = run.instance.sched.page_size;
+  random_run_free(&run);
+  return page;
+}
+
 static void compare(const struct how *how, struct totals *totals)
 {
   static struct twin_engine simulated, computed;
   struct test_run simulated_run, computed_run;
   struct how real = *how;
   real.real = true;
+  if (!twin_has_kernels(how->model, page_of(how))) return;
   (void)execute(&simulated, &simulated_run, how);
   const bool caches = execute(&computed, &computed_run, &real);
   if (!twin_logs_equal(&simulated.log, &computed.log)) {
@@ -139,7 +153,7 @@ static void compare(const struct how *how, struct totals *totals)
   forget(&computed, &computed_run);
 }
 
-static bool judge(const char *policy, const struct totals *t)
+static bool judge(const char *policy, const struct totals *t, bool exact)
 {
   printf("%s: %" PRIu64 " runs, %" PRIu64 " tokens, %" PRIu64 " bytes of decisions, %" PRIu64
          " runs differ\n", policy, t->runs, t->tokens, t->bytes, t->different);
@@ -149,24 +163,27 @@ static bool judge(const char *policy, const struct totals *t)
          t->compared, t->unequal, t->canaries > 0 ? "seen" : "not seen");
   const bool worth = t->tokens > 0 && t->bytes > 1000 * t->runs && t->cached > 0 &&
                      t->discarded > 0 && t->compared > 0;
-  return t->different == 0 && t->unequal == 0 && t->canaries > 0 && worth;
+  const bool tokens = exact ? t->unequal == 0 : t->unequal < t->compared / 10;
+  return t->different == 0 && tokens && t->canaries > 0 && worth;
 }
 
 int main(int argc, char **argv)
 {
   static const char *const policies[] = {"vllm-0.19", "sglang-0.5"};
+  static struct kc_accelerator device; /* zeroed: the host */
   struct twin_model model;
   const uint64_t seed = option_u64(argc, argv, "--seed", 1);
   const uint64_t runs = option_u64(argc, argv, "--runs", 200);
   const uint32_t requests = (uint32_t)option_u64(argc, argv, "--requests", 16);
   bool good = true;
-  twin_model_make(&model, NULL);
+  twin_model_make(&model, twin_open_device(argc, argv, &device));
   for (int p = 0; p < 2; p++) {
     struct totals totals = {0};
     struct how how = {.model = &model, .policy = policies[p], .requests_max = requests};
     for (how.seed = seed; how.seed < seed + runs; how.seed++) compare(&how, &totals);
-    good = judge(policies[p], &totals) && good;
+    good = judge(policies[p], &totals, device.library == NULL) && good;
   }
   twin_model_free(&model);
+  if (device.library != NULL) kc_accelerator_close(&device);
   return !good;
 }

@@ -107,15 +107,14 @@ static void compare(struct totals *t, const struct twin_engine *sound,
   }
 }
 
-/* Kernels of a device take pages of 16, 32, 64 and 128 tokens. */
-static bool has_kernels(const struct twin_model *model, const char *policy, uint64_t seed,
-                        uint32_t requests_max)
+static bool random_run_has_kernels(const struct twin_model *model, const char *policy,
+                                   uint64_t seed, uint32_t requests_max)
 {
   struct test_run run;
   random_run_draw_policy(&run, policy, seed, requests_max);
   const uint32_t page = run.instance.sched.page_size;
   random_run_free(&run);
-  return model->site.module == NULL || page == 16 || page == 32 || page == 64 || page == 128;
+  return twin_has_kernels(model, page);
 }
 
 static void run_pair(struct totals *t, const struct twin_model *model, const char *policy,
@@ -123,7 +122,7 @@ static void run_pair(struct totals *t, const struct twin_model *model, const cha
 {
   static struct twin_engine sound, faulty;
   struct test_run sound_run, faulty_run;
-  if (!has_kernels(model, policy, seed, requests_max)) return;
+  if (!random_run_has_kernels(model, policy, seed, requests_max)) return;
   execute(&sound, &sound_run, model, policy, seed, requests_max, 0);
   add_sound(t, &sound);
   t->runs++;
@@ -161,18 +160,6 @@ static bool judge(const struct totals *t)
   return good;
 }
 
-/* The device of `--module FILE`, or the host. */
-static void open_site(int argc, char **argv, struct kc_accelerator *device)
-{
-  struct kc_diag diag = {0};
-  for (int i = 1; i + 1 < argc; i++) {
-    if (strcmp(argv[i], "--module") != 0) continue;
-    if (kc_accelerator_open(device, argv[i + 1], 0, &diag) == KC_OK) return;
-    fprintf(stderr, "%s\n", diag.text);
-    exit(2);
-  }
-}
-
 int main(int argc, char **argv)
 {
   static struct kc_accelerator device; /* zeroed: the host */
@@ -182,8 +169,7 @@ int main(int argc, char **argv)
   const uint64_t runs = option_u64(argc, argv, "--runs", 200);
   const uint64_t steps = option_u64(argc, argv, "--steps", 0);
   const uint32_t requests = (uint32_t)option_u64(argc, argv, "--requests", 16);
-  open_site(argc, argv, &device);
-  twin_model_make(&model, device.library == NULL ? NULL : &device.site);
+  twin_model_make(&model, twin_open_device(argc, argv, &device));
   for (uint64_t s = seed; s < seed + runs || totals.steps < steps; s++) {
     for (int p = 0; p < 2; p++) {
       run_pair(&totals, &model, policies[p], s, requests, s < seed + runs);

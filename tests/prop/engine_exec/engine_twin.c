@@ -131,6 +131,24 @@ void twin_model_make(struct twin_model *model, const struct kc_site *site)
   }
 }
 
+const struct kc_site *twin_open_device(int argc, char **argv, struct kc_accelerator *device)
+{
+  struct kc_diag diag = {0};
+  for (int i = 1; i + 1 < argc; i++) {
+    if (strcmp(argv[i], "--module") != 0) continue;
+    if (kc_accelerator_open(device, argv[i + 1], 0, &diag) == KC_OK) return &device->site;
+    fprintf(stderr, "%s\n", diag.text);
+    exit(2);
+  }
+  return NULL;
+}
+
+bool twin_has_kernels(const struct twin_model *model, uint32_t page_tokens)
+{
+  if (kc_site_is_host(&model->site)) return true;
+  return page_tokens >= 16 && page_tokens <= 128 && (page_tokens & (page_tokens - 1)) == 0;
+}
+
 void twin_model_free(struct twin_model *model)
 {
   kc_team_destroy(model->team);

@@ -55,6 +55,10 @@ extern const char twin_config[]; /* of the model: under 10,000 parameters */
 /* End the program with a message when something fails. */
 void twin_model_make(struct twin_model *model, const struct kc_site *site); /* NULL: the host */
 void twin_model_free(struct twin_model *model);
+/* The site of `--module FILE`; NULL, and `device` as it was, without the option. */
+const struct kc_site *twin_open_device(int argc, char **argv, struct kc_accelerator *device);
+/* Kernels of a device take pages of 16, 32, 64 and 128 tokens. */
+bool twin_has_kernels(const struct twin_model *model, uint32_t page_tokens);
 struct kc_executor twin_wrap(void *engine, const struct kc_executor *predicted);
 void twin_engine_free(struct twin_engine *engine);
 

@@ -40,5 +40,10 @@ if(KC_EMU_FOUND)
     --module "$<TARGET_FILE:kvcap_emu>")
   set_tests_properties(prop.engine_faults_emulated PROPERTIES LABELS "prop;ci" TIMEOUT 600
     ENVIRONMENT "${test_environment}")
+  add_test(NAME prop.engine_decisions_emulated COMMAND engine_decisions --runs 40 --requests 12
+    --module "$<TARGET_FILE:kvcap_emu>")
+  set_tests_properties(prop.engine_decisions_emulated PROPERTIES LABELS "prop;soak" TIMEOUT 1800
+    ENVIRONMENT "${test_environment}")
   add_dependencies(engine_faults kvcap_emu)
+  add_dependencies(engine_decisions kvcap_emu)
 endif()
