@@ -125,5 +125,5 @@ int main(int argc, char **argv)
   }
   printf("%llu steps with prompts and decodes, %llu with cached tokens\n",
          (unsigned long long)mixed, (unsigned long long)warm);
-  return only > 0 || (mixed > 1000 && warm > 200) ? 0 : 1;
+  return only > 0 || (mixed > SEEDS && warm > SEEDS / 4) ? 0 : 1;
 }
