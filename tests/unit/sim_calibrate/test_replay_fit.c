@@ -25,10 +25,11 @@ static struct kc_scenario *load(void)
 {
   struct kc_diag_list problems;
   struct kc_scenario *scenario = calloc(1, sizeof *scenario);
-  static const char *const sets[] = {"pools.serve.scheduler.max_batched_tokens=2048"};
+  static const char *const sets[] = {"pools.serve.scheduler.max_batched_tokens=2048",
+                                     "workload.limit=600"};
   assert_non_null(scenario);
   const enum kc_err err =
-      kc_scenario_load(scenario, source_path("scenarios/examples/llama-3.1-8b-h100.yaml"), sets, 1,
+      kc_scenario_load(scenario, source_path("scenarios/examples/llama-3.1-8b-h100.yaml"), sets, 2,
                        &problems);
   if (err != KC_OK) fail_msg("%s", problems.items[0].text);
   return scenario;
