@@ -451,5 +451,5 @@ unsigned kc_edit_reach(const char *typed)
 {
   KC_ASSERT(typed != NULL);
   const size_t length = strlen(typed);
-  return length <= 3 ? 1 : length <= 6 ? 2 : 3;
+  return length <= 2 ? 1 : length <= 6 ? 2 : 3; /* two letters that changed places are 2 */
 }
