@@ -267,6 +267,7 @@ static void print_units(const struct kc_plan_answer *answer)
 static void print_search(const struct kc_plan *plan)
 {
   const struct kc_plan_counts *n = &plan->count;
+  const struct kc_plan_space *space = &plan->request.space;
   char text[5][32];
   printf("\n  %-15s %s runs for %s candidates (%.1f %%), %s more for the details\n", "search",
          kc_run_grouped(n->runs, text[0]), kc_run_grouped(n->candidates, text[1]),
@@ -279,6 +280,11 @@ static void print_search(const struct kc_plan *plan)
          kc_run_grouped(n->decided[KC_SEARCH_BOUND], text[2]), "",
          kc_run_grouped(n->decided[KC_SEARCH_REPLICAS], text[3]),
          kc_run_grouped(n->decided[KC_SEARCH_FASTER], text[4]));
+  for (uint32_t i = 0; i < space->axis[KC_AXIS_GPU].count; i++) {
+    if (!space->plain[i]) continue;
+    printf("  %-15s %s has no profile %s: its plain one stands in\n", "profile",
+           space->axis[KC_AXIS_GPU].value[i], plan->base.scenario.pool[0].profile_name);
+  }
   if (!plan->monotone) {
     printf("  %-15s a requirement can be missed by having more, so no failure decides another\n",
            "");

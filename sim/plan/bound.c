@@ -137,21 +137,6 @@ static kc_ps alone(const struct kc_run *run, uint64_t context, uint64_t start, u
   return kc_cost_step(&run->cost, &sum);
 }
 
-/* Most tokens of one prompt in one step. */
-static uint64_t chunk_of(const struct kc_run *run)
-{
-  const struct kc_sched_config *sched = &run->replay.instance.sched;
-  const bool sglang = run->scenario->pool[0].policy->server == KC_SERVER_SGLANG;
-  uint64_t chunk = sglang ? sched->chunked_prefill_size : sched->max_batched_tokens;
-  if (!sched->chunked_prefill) return UINT64_MAX;
-  if (!sglang && sched->long_prefill_token_threshold > 0 &&
-      sched->long_prefill_token_threshold < chunk) {
-    chunk = sched->long_prefill_token_threshold;
-  }
-  KC_ASSERT(chunk > 0);
-  return chunk;
-}
-
 static kc_ps prompt_floor(struct floors *floors, uint64_t input)
 {
   const struct kc_run *run = floors->run;
@@ -160,7 +145,7 @@ static kc_ps prompt_floor(struct floors *floors, uint64_t input)
   kc_ps *known = &floors->prompt[input / GRAIN];
   KC_ASSERT(input / GRAIN < floors->entries);
   if (*known > 0) return *known;
-  const uint64_t chunk = chunk_of(run);
+  const uint64_t chunk = kc_run_prompt_chunk(run);
   input = input < GRAIN ? 1 : input - input % GRAIN;
   for (uint64_t start = 0; start < input;) {
     const uint64_t count = input - start < chunk ? input - start : chunk;
@@ -312,7 +297,7 @@ static struct fewest fewest_steps(const struct kc_run *run, const struct totals 
   const uint64_t pool = (uint64_t)run->pages * sched->page_size;
   struct fewest steps = {.decode = quotient_up(totals->made, sched->max_running)};
   const uint64_t by_pool = quotient_up(totals->read, pool);
-  const uint64_t chunk = chunk_of(run);
+  const uint64_t chunk = kc_run_prompt_chunk(run);
   if (by_pool > steps.decode) steps.decode = by_pool;
   steps.all = steps.decode > 0 ? steps.decode : 1;
   if (chunk < UINT64_MAX) { /* decodes share the step with the chunk or have one of their own */
@@ -368,7 +353,7 @@ double kc_bound_work_s(const struct kc_run *run, const struct kc_bound_workload 
   const struct kc_cost *cost = &run->cost;
   KC_ASSERT(workload->count > 0);
   if (missing >= workload->count || !totals_of(&totals, workload, missing)) return 0;
-  const bool free_prompts = run->prefix_cache || chunk_of(run) == UINT64_MAX ||
+  const bool free_prompts = run->prefix_cache || kc_run_prompt_chunk(run) == UINT64_MAX ||
                             run->scenario->pool[0].role == KC_ROLE_DECODE;
   if (free_prompts) totals.prompt = 0;
   const struct fewest steps = fewest_steps(run, &totals);
@@ -383,17 +368,25 @@ double kc_bound_work_s(const struct kc_run *run, const struct kc_bound_workload 
 
 /* ---- panel ---- */
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+  return a < b ? a : b;
+}
+
+/* No step is larger than what this instance can form: tables of measured kernels end there. */
 uint32_t kc_bound_panel(const struct kc_run *run, uint64_t *panel, uint32_t max)
 {
   static const uint32_t decodes[] = {1, 8, 32, 128};
   static const uint64_t contexts[] = {256, 2048, 16384}, chunks[] = {0, 512, 2048};
   const struct kc_sched_config *sched = &run->replay.instance.sched;
+  const uint64_t longest = least(kc_run_prompt_chunk(run), sched->max_model_len);
   uint32_t count = 0;
   for (size_t i = 0; i < 4; i++) {
     for (size_t j = 0; j < 3; j++) {
       for (size_t k = 0; k < 3 && count < max; k++) {
-        const struct kc_aggregates sum =
-            kc_run_uniform_step(sched, decodes[i], contexts[j], chunks[k]);
+        const struct kc_aggregates sum = kc_run_uniform_step(
+            sched, (uint32_t)least(decodes[i], sched->max_running),
+            least(contexts[j], sched->max_model_len), least(chunks[k], longest));
         const kc_ps time = kc_cost_step(&run->cost, &sum);
         KC_ASSERT(time > 0);
         panel[count++] = (uint64_t)time;

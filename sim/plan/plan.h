@@ -54,6 +54,7 @@ struct kc_plan_column {
   uint32_t number;               /* in the space */
   char gpu[KC_GPU_NAME_BYTES], weights[KC_AXIS_VALUE_BYTES], kv[48];
   uint32_t tensor, gpus;         /* of one replica */
+  bool four_bits;                /* its largest weights are held in four bits already */
   uint32_t page_size, chunk, cap;
   bool priced;
   double usd_hour;               /* of one replica */

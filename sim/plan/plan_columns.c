@@ -39,6 +39,21 @@ static void describe_weights(const struct kc_plan *plan, struct kc_plan_column *
   snprintf(column->weights, sizeof column->weights, "%s", value);
 }
 
+/* Whether the experts, or without any the dense layers, are held in a four-bit format. */
+static bool in_four_bits(const struct kc_model *model, const struct kc_precision *precision)
+{
+  const enum kc_tensor_class kind =
+      model->experts > 0 ? KC_CLASS_ROUTED_EXPERTS : KC_CLASS_DENSE_MLP;
+  KC_ASSERT(model->tensor_count > 0);
+  for (uint32_t i = 0; i < model->tensor_count; i++) {
+    const struct kc_tensor *tensor = &model->tensor[i];
+    if (tensor->kind != kind || !tensor->quantisable) continue;
+    const char *name = kc_weight_format_name(kc_tensor_format(tensor, precision));
+    return strstr(name, "int4") != NULL || strstr(name, "fp4") != NULL;
+  }
+  return false;
+}
+
 static void describe(const struct kc_plan *plan, struct kc_plan_column *column,
                      const struct kc_scenario *scenario)
 {
@@ -50,6 +65,7 @@ static void describe(const struct kc_plan *plan, struct kc_plan_column *column,
   snprintf(column->kv, sizeof column->kv, "%s%s%s", kc_kv_format_name(precision->k_format),
            apart ? "/" : "", apart ? kc_kv_format_name(precision->v_format) : "");
   describe_weights(plan, column, precision);
+  column->four_bits = in_four_bits(&scenario->model, precision);
   column->tensor = pool->memory.tensor;
   column->gpus = pool->memory.tensor * pool->memory.pipeline;
   column->page_size = pool->sched.page_size;

@@ -107,10 +107,7 @@ static enum kc_err ask_weights(struct asking *asking, struct kc_diag *diag)
   const struct kc_plan *plan = asking->plan;
   const bool experts = plan->base.scenario.model.experts > 0;
   KC_ASSERT(asking->column->weights[0] != '\0');
-  if (strstr(asking->column->weights, "int4") != NULL ||
-      strstr(asking->column->weights, "fp4") != NULL) {
-    return KC_OK;
-  }
+  if (asking->column->four_bits) return KC_OK;
   kc_sets_add(begin(asking), "pools.%s.weights={%s: int4-g32}", plan->request.space.pool,
               experts ? "routed_experts" : "default");
   return ask(asking, 0, experts ? "INT4 experts" : "INT4 weights", diag);

@@ -35,6 +35,18 @@ static double seconds(kc_ps time_ps)
   return (double)time_ps / 1e12;
 }
 
+uint64_t kc_run_prompt_chunk(const struct kc_run *run)
+{
+  const struct kc_sched_config *sched = &run->replay.instance.sched;
+  const bool vllm = run->scenario->pool[0].policy->server == KC_SERVER_VLLM;
+  if (!sched->chunked_prefill) return UINT64_MAX;
+  uint64_t chunk = vllm ? sched->max_batched_tokens : sched->chunked_prefill_size;
+  const uint64_t threshold = sched->long_prefill_token_threshold;
+  if (vllm && threshold > 0 && threshold < chunk) chunk = threshold;
+  KC_ASSERT(chunk > 0);
+  return chunk;
+}
+
 double kc_run_request_seconds(const struct kc_run *run, uint64_t input, uint64_t output)
 {
   const struct kc_sched_config *sched = &run->replay.instance.sched;
@@ -47,7 +59,10 @@ double kc_run_request_seconds(const struct kc_run *run, uint64_t input, uint64_t
   const struct kc_aggregates decode = kc_run_uniform_step(sched, (uint32_t)at_once, context, 0);
   const double step = seconds(kc_cost_step(&run->cost, &decode));
   double prompt = 0;
-  uint64_t most = sched->max_batched_tokens > at_once ? sched->max_batched_tokens - at_once : 1;
+  uint64_t most = kc_run_prompt_chunk(run);
+  if (run->scenario->pool[0].policy->server == KC_SERVER_VLLM && most < UINT64_MAX) {
+    most = most > at_once ? most - at_once : 1; /* the decodes take of it */
+  }
   for (uint64_t left = sched->role == KC_ROLE_DECODE ? 0 : input; left > 0;) {
     const uint64_t chunk = left < most ? left : most; /* the past of a later chunk is left out */
     const struct kc_aggregates mixed =

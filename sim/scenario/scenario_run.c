@@ -285,6 +285,21 @@ static enum kc_err load_kernels(struct kc_run *run, struct kc_diag *diag)
   return kc_inputs_kernels(run->inputs, path, &run->kernels, diag);
 }
 
+/* The most tokens that a step can hold: a prefill budget, and a token for every decode. SGLang's
+ * budget without chunks is looked at before a prompt is admitted, so one whole prompt may lie
+ * beyond it. */
+static uint64_t step_tokens_max(const struct kc_pool_spec *pool)
+{
+  const struct kc_sched_config *sched = &pool->sched;
+  uint64_t budget = sched->max_batched_tokens;
+  KC_ASSERT(pool->policy != NULL);
+  if (pool->policy->server == KC_SERVER_SGLANG) {
+    budget = sched->chunked_prefill ? sched->chunked_prefill_size
+                                    : sched->max_prefill_tokens + sched->max_model_len;
+  }
+  return budget + sched->max_running;
+}
+
 static enum kc_err build_cost(struct kc_run *run, struct kc_diag *diag)
 {
   const struct kc_pool_spec *pool = pool_of(run);
@@ -297,8 +312,7 @@ static enum kc_err build_cost(struct kc_run *run, struct kc_diag *diag)
                                   .pipeline = pool->memory.pipeline,
                                   .integrity = pool->integrity,
                                   .kernels = run->kernels,
-                                  .tokens_max = (uint64_t)pool->sched.max_batched_tokens +
-                                                pool->sched.max_running,
+                                  .tokens_max = step_tokens_max(pool),
                                   .sequences_max = pool->sched.max_running,
                                   .context_max = pool->sched.max_model_len + 1,
                                   .moe_skew = pool->moe_skew};

@@ -92,6 +92,10 @@ struct kc_run_load {
 };
 struct kc_run_load kc_run_load_of(const struct kc_run *run);
 
+/* Most tokens of one prompt in one step; UINT64_MAX: prompts are computed whole. The run is
+ * prepared, no more. */
+uint64_t kc_run_prompt_chunk(const struct kc_run *run);
+
 /* Seconds of one instance that a request of that length costs when as many as fit run at once. The
  * run is prepared, no more. */
 double kc_run_request_seconds(const struct kc_run *run, uint64_t input, uint64_t output);
