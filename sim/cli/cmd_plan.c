@@ -111,7 +111,18 @@ static const struct kc_cli_usage usage = {
     .option_count = sizeof options / sizeof options[0],
     .positional_min = 1,
     .positional_max = 1,
-    .epilogue = "Examples:\n"
+    .epilogue = "What decides a candidate without a run:\n"
+                "  price     it is dearer than the best found, or comes later in the order; exact\n"
+                "  twin      one that ran and never met the batch cap that tells them apart; exact\n"
+                "  bound     its floors miss the SLO: requests alone on an empty server, requests\n"
+                "            longer than the pool, work for too few replicas; exact for dense\n"
+                "            models with plain profiles, elsewhere 30 % are taken off the work\n"
+                "  replicas  it failed clearly, by 3 %, with as many or more replicas; assumes\n"
+                "            that more replicas never hurt (with a prefix cache: by 100 %)\n"
+                "  faster    one that is nowhere slower in 36 sample steps, with as many pages\n"
+                "            and replicas, failed clearly; assumes that faster never hurts\n"
+                "\n"
+                "Examples:\n"
                 "  kvcap plan scenarios/examples/llama-3.1-8b-h100.yaml --gpu h100,h200,a100-80g\n"
                 "  kvcap plan scenarios/examples/llama-3.1-8b-h100.yaml \\\n"
                 "      --slo 'ttft_p95_ms<=300' --slo 'tpot_p95_ms<=20' --spare 1 --headroom 20\n"

@@ -89,12 +89,13 @@ static json_t *units_json(const struct kc_plan_answer *answer)
 {
   const struct kc_plan *plan = answer->plan;
   json_t *list = json_array();
+  const bool priced = plan->found && plan->columns[plan->run[plan->winner].probe.column].priced;
   for (uint32_t i = 0; i < answer->units.count; i++) {
     const struct kc_plan_unit *unit = &answer->units.unit[i];
     json_t *object = json_object();
     json_object_set_new(object, "what", json_string(unit->what));
     json_object_set_new(object, "gpus_more", json_integer(unit->gpus));
-    json_object_set_new(object, "usd_hour", json_real(unit->usd_hour));
+    json_object_set_new(object, "usd_hour", priced ? json_real(unit->usd_hour) : json_null());
     json_object_set_new(object, "possible", json_boolean(unit->possible));
     if (unit->possible) {
       const struct kc_plan_run *run = &plan->run[unit->run];

@@ -161,7 +161,7 @@ static void print_runner_up(const struct kc_plan *plan)
                               plan->request.objective == KC_PLAN_GOODPUT
                                   ? KC_FIGURE_GOODPUT_REQ_S : KC_FIGURE_OUTPUT_TOK_S, text));
   } else {
-    printf("costs the same, listed later\n");
+    printf("%s, listed later\n", is_priced(plan, winner) ? "costs the same" : "as many GPUs");
   }
 }
 
@@ -241,7 +241,12 @@ static void print_unit(const struct kc_plan *plan, const struct kc_plan_unit *un
   }
   const struct kc_figure_set *from = &plan->run[plan->winner].result.figures;
   const struct kc_plan_run *run = &plan->run[unit->run];
-  printf(" %10.2f", unit->usd_hour);
+  printf(" %5d", (int)kc_plan_gpus(plan, &plan->run[plan->winner].probe) + unit->gpus);
+  if (is_priced(plan, &run->probe)) {
+    printf(" %9.2f", unit->usd_hour);
+  } else {
+    printf(" %9s", "-");
+  }
   enum kc_figure figure[UNIT_FIGURES];
   const uint32_t count = unit_figures(plan, figure);
   for (uint32_t i = 0; i < count; i++) print_delta(from, &run->result.figures, figure[i]);
@@ -255,7 +260,7 @@ static void print_units(const struct kc_plan_answer *answer)
   enum kc_figure figure[UNIT_FIGURES];
   if (answer->units.count == 0) return;
   const uint32_t count = unit_figures(plan, figure);
-  printf("\n  one more unit of...        %13s", "USD/h");
+  printf("\n  one more unit of...           %5s %9s", "GPUs", "USD/h");
   for (uint32_t i = 0; i < count; i++) printf(" %22s", kc_figure_name(figure[i]));
   if (plan->require_count > 0) printf(" %11s", "limit used");
   printf("\n");

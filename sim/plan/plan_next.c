@@ -131,8 +131,10 @@ static enum kc_err ask_schedule(struct asking *asking, struct kc_diag *diag)
   const char *chunk = plan->request.space.server == KC_SERVER_SGLANG ? "chunked_prefill_size"
                                                                       : "max_batched_tokens";
   KC_ASSERT(asking->column->chunk > 0);
-  KC_TRY(ask_number(asking, chunk, "chunk", asking->column->chunk * 2, diag));
-  KC_TRY(ask_number(asking, chunk, "chunk", asking->column->chunk / 2, diag));
+  if (plan->base.scenario.pool[0].role == KC_ROLE_SERVE) {
+    KC_TRY(ask_number(asking, chunk, "chunk", asking->column->chunk * 2, diag));
+    KC_TRY(ask_number(asking, chunk, "chunk", asking->column->chunk / 2, diag));
+  }
   if (figures->value[KC_FIGURE_MAX_RUNNING_REPLICA] < asking->column->cap) return KC_OK;
   return ask_number(asking, "max_running", "max running", asking->column->cap * 2, diag);
 }

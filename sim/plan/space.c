@@ -216,7 +216,7 @@ static void complete_axes(struct kc_plan_space *space, const struct kc_scenario 
       continue;
     }
     put_value(axis, "");
-    if (id == KC_AXIS_CHUNK) {
+    if (id == KC_AXIS_CHUNK && pool->role == KC_ROLE_SERVE) { /* else there are no prompts */
       const uint32_t own = space->server == KC_SERVER_SGLANG ? pool->sched.chunked_prefill_size
                                                              : pool->sched.max_batched_tokens;
       put_alternative(axis, own, 2048);

@@ -15,8 +15,9 @@
 
 enum { COLUMNS = 432, REPLICAS = 16, CAPS = 3 };
 
-/* Work of `work` units arrives; a replica of column c does 1 / panel[0] of a unit. The figure is
- * the utilisation, which is to be at most 1. A cap below what is running at once slows it down. */
+/* Work of two kinds arrives, `work` units of each; a replica of column c does 1 / panel[0] of a
+ * unit of the first and 1 / panel[1] of the second. The figure is the higher utilisation, which is to be
+ * at most 1. A cap below what is running at once slows it down. */
 struct landscape {
   struct kc_search_column column[COLUMNS];
   uint32_t replicas[REPLICAS];
@@ -29,7 +30,8 @@ static void judge(const struct landscape *land, const struct kc_search_probe *pr
                   struct kc_search_verdict *verdict)
 {
   const struct kc_search_column *column = &land->column[probe->column];
-  const double load = land->work * (double)column->panel[0] / 1000 / probe->replicas;
+  const uint64_t slower = column->panel[column->panel[1] > column->panel[0]];
+  const double load = land->work * (double)slower / 1000 / probe->replicas;
   const uint32_t wanted = (uint32_t)(load * 100) + 1;
   struct kc_random random;
   kc_random_init(&random, 7, "wobble", (uint64_t)probe->column * 1000 + probe->replicas);
@@ -73,13 +75,15 @@ static void build(struct landscape *land, uint64_t seed)
     column->cost[1] = 1 + kind % 4;
     kc_random_init(&random, seed, "variant", variant);
     column->panel[0] = slow * (70 + kc_random_below(&random, 50)) / 100 + 1;
+    column->panel[1] = slow * (60 + kc_random_below(&random, 80)) / 100 + 1;
     column->pages = 1000;
     column->pages_request = 10;
     column->cap = 20u << 2 * (c % CAPS);
     column->rival = 1;
     column->twin = variant;
     column->value_max = 1e9;
-    const double need = land->work * (double)column->panel[0] / 1000;
+    const uint64_t slower = column->panel[column->panel[1] > column->panel[0]];
+    const double need = land->work * (double)slower / 1000;
     column->replicas_guess = need * (50 + (double)kc_random_below(&random, 100)) / 100 + 0.01;
     column->replicas_min = (uint32_t)(need * 0.6);
   }
