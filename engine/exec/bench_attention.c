@@ -157,13 +157,14 @@ static void plan_decode(struct kc_desk *desk, struct host *host, struct kc_op_de
   uint32_t blocks = desk->site->sm_count * at_once / tiles;
   if (blocks == 0) blocks = 1;
   struct kc_plan_build plan = {.split = host->split, .row_first = host->row_first,
-                               .split_capacity = kc_plan_capacity(op->rows, blocks)};
+                               .split_capacity =
+                                   kc_plan_capacity(op->rows, KC_PLAN_WAVES * blocks)};
   KC_ASSERT(plan.split_capacity <= SPLITS_MAX && op->rows <= BATCH_MAX);
   for (uint32_t i = 0; i < op->rows; i++) {
     host->slot[i] = i;
     host->context[i] = (uint32_t)context;
   }
-  const bool made = kc_plan_make(&plan, host->context, op->rows, 64, blocks);
+  const bool made = kc_plan_balance(&plan, host->context, op->rows, 64, blocks);
   KC_ASSERT(made);
   op->slot = kc_desk_put(desk, host->slot, 4 * op->rows);
   op->context = kc_desk_put(desk, host->context, 4 * op->rows);

@@ -133,25 +133,21 @@ static enum kc_op_status attend(struct kc_forward *f, uint32_t layer, const uint
   return attention.chunks == 0 ? KC_OP_OK : f->site.ops->prefill(f->site.context, &attention);
 }
 
-/* Qwen3's norms on each head of q and k, token by token: heads of one token lie evenly, heads of
- * all tokens do not. */
+/* Qwen3's norms on each head of q and k. */
 static enum kc_op_status head_norms(struct kc_forward *f, const struct kc_layer_weights *w,
                                     uint64_t stride)
 {
   const struct kc_recipe *r = &f->weights->recipe;
+  struct kc_op_rms_norm op = {.rows = f->rows, .width = r->head_dim, .heads = r->heads,
+                              .head_stride = r->head_dim, .x = f->q, .x_stride = stride,
+                              .weight = w->q_norm, .epsilon = (float)r->norm_epsilon,
+                              .out = f->q, .out_stride = stride};
   KC_ASSERT(r->head_dim > 0);
-  for (uint32_t row = 0; row < f->rows; row++) {
-    struct kc_op_rms_norm op = {.rows = r->heads, .width = r->head_dim, .x = f->q + row * stride,
-                                .x_stride = r->head_dim, .weight = w->q_norm,
-                                .epsilon = (float)r->norm_epsilon, .out = f->q + row * stride,
-                                .out_stride = r->head_dim};
-    TRY_OP(f->site.ops->rms_norm(f->site.context, &op));
-    op.rows = r->kv_heads;
-    op.x = op.out = f->q + row * stride + (uint64_t)r->heads * r->head_dim;
-    op.weight = w->k_norm;
-    TRY_OP(f->site.ops->rms_norm(f->site.context, &op));
-  }
-  return KC_OP_OK;
+  TRY_OP(f->site.ops->rms_norm(f->site.context, &op));
+  op.heads = r->kv_heads;
+  op.x = op.out = f->q + (uint64_t)r->heads * r->head_dim;
+  op.weight = w->k_norm;
+  return f->site.ops->rms_norm(f->site.context, &op);
 }
 
 static enum kc_op_status gqa(struct kc_forward *f, uint32_t layer)
@@ -431,10 +427,10 @@ static void pad_rows(struct kc_forward *f, uint32_t from, uint32_t to)
 static void plan_decodes(struct kc_forward *f)
 {
   struct kc_plan_build plan = {.split = f->host.split, .row_first = f->host.row_first,
-                               .split_capacity = kc_plan_capacity(f->singles, f->blocks)};
+                               .split_capacity = kc_plan_capacity(f->singles, f->pieces_most)};
   const uint32_t granule = 64; /* whole tiles of every kernel */
   KC_ASSERT(f->singles > 0);
-  const bool made = kc_plan_make(&plan, f->host.context, f->singles, granule, f->blocks);
+  const bool made = kc_plan_balance(&plan, f->host.context, f->singles, granule, f->blocks);
   KC_ASSERT(made);
   kc_plan_pad(&plan, plan.split_capacity);
   f->splits = f->partials = plan.split_capacity;
@@ -457,9 +453,9 @@ static uint32_t lay_out_pass(struct kc_forward *f, const struct kc_piece *piece,
   const uint32_t graph = graph_for(f, pieces);
   const uint32_t padded = graph < KC_GRAPHS_MAX ? kc_graphs_rows(graph) : 0;
   const struct kc_inputs_size size =
-      padded > 0 ? (struct kc_inputs_size){padded, padded, padded, padded, padded + f->blocks}
+      padded > 0 ? (struct kc_inputs_size){padded, padded, padded, padded, padded + f->pieces_most}
                  : (struct kc_inputs_size){rows, pieces, f->yields, f->singles,
-                                           f->singles > 0 ? f->singles + f->blocks : 0};
+                                           f->singles > 0 ? f->singles + f->pieces_most : 0};
   const uint64_t bytes = kc_inputs_lay_out(&f->host, f->host_base, &size);
   (void)kc_inputs_lay_out(&f->in, f->base, &size);
   fill_rows(f, piece, pieces, token);

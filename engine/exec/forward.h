@@ -79,7 +79,8 @@ struct kc_forward {
   uint32_t rows, pieces, yields;    /* of this pass */
   uint32_t singles;                 /* rows in front for the decode kernel */
   uint32_t splits, partials;        /* of their plan */
-  uint32_t blocks;                  /* that a plan aims at; 0 on the host */
+  uint32_t blocks;                  /* pieces of a plan that run at once; 0 on the host */
+  uint32_t pieces_most;             /* beyond one a row, of any plan */
   struct kc_inputs host, in;        /* as the host writes them, as operations read them */
   unsigned char *host_base, *base;  /* of both */
   struct kc_graphs graphs;

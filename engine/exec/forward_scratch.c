@@ -65,7 +65,7 @@ static uint64_t inputs_bytes(const struct kc_forward *f)
   struct kc_inputs none;
   const struct kc_inputs_size most = {f->rows_max, f->rows_max, f->yields_max,
                                       f->blocks > 0 ? f->yields_max : 0,
-                                      f->blocks > 0 ? f->yields_max + f->blocks : 0};
+                                      f->blocks > 0 ? f->yields_max + f->pieces_most : 0};
   KC_ASSERT(f->yields_max > 0);
   return kc_inputs_lay_out(&none, NULL, &most);
 }
@@ -89,7 +89,7 @@ static void take_attention(struct kc_forward *f, struct taker *t, const struct k
     f->attention = take(t, rows * heads * r->head_dim, 2);
   }
   if (f->blocks == 0) return;
-  const uint64_t partials = (uint64_t)f->yields_max + f->blocks;
+  const uint64_t partials = (uint64_t)f->yields_max + f->pieces_most;
   f->partial_out = take(t, partials * heads * (r->mla ? r->latent : r->head_dim), 4);
   f->partial_lse = take(t, partials * heads, 4);
 }
@@ -226,6 +226,7 @@ static enum kc_err take_device(struct kc_forward *f, struct kc_diag *diag)
   const struct kc_recipe *r = &f->weights->recipe;
   struct taker counted = {0}, taken = {.arena = &f->scratch};
   f->blocks = blocks_of(f);
+  f->pieces_most = KC_PLAN_WAVES * f->blocks;
   size_workspace(f);
   take_scratch(f, &counted, r);
   KC_TRY(kc_site_arena(&f->site, &f->scratch, counted.bytes, diag));

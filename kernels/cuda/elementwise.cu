@@ -60,10 +60,10 @@ __global__ void rms_norm_kernel(KC_PARAMETER struct kc_op_rms_norm op)
 {
   kc_shared shared;
   const kc_tile<float> scratch = shared.take<float>(ROW_THREADS / KC_LANES);
-  const unsigned row = blockIdx.x;
+  const unsigned row = blockIdx.x, head = (unsigned)(blockIdx.y * op.head_stride);
   float h[VECTOR], weight[VECTOR], sum = 0.0f;
   for (unsigned i = threadIdx.x * VECTOR; i < op.width; i += blockDim.x * VECTOR) {
-    norm_input(h, op, row, i);
+    norm_input(h, op, row, head + i);
     KC_UNROLL
     for (unsigned j = 0; j < VECTOR; ++j) sum += h[j] * h[j];
   }
@@ -72,14 +72,14 @@ __global__ void rms_norm_kernel(KC_PARAMETER struct kc_op_rms_norm op)
   const uint16_t *from = op.residual != nullptr ? op.residual + row * op.residual_stride
                                                 : op.x + row * op.x_stride;
   for (unsigned i = threadIdx.x * VECTOR; i < op.width; i += blockDim.x * VECTOR) {
-    kc_unpack8(h, kc_load16(from + i)); /* what this thread itself read or stored above */
+    kc_unpack8(h, kc_load16(from + head + i)); /* what this thread itself read or stored above */
     if (op.weight != nullptr) kc_unpack8(weight, kc_load16(op.weight + i));
     KC_UNROLL
     for (unsigned j = 0; j < VECTOR; ++j) {
       h[j] *= factor;
       if (op.weight != nullptr) h[j] *= weight[j];
     }
-    kc_store16(op.out + row * op.out_stride + i, kc_pack8(h));
+    kc_store16(op.out + row * op.out_stride + head + i, kc_pack8(h));
   }
 }
 
@@ -87,7 +87,8 @@ enum kc_op_status kc_gpu_rms_norm(void *context, const struct kc_op_rms_norm *op
 {
   if (!kc_op_rms_norm_valid(op)) return KC_OP_BAD;
   if (op->rows == 0) return KC_OP_OK;
-  return KC_LAUNCH(context, rms_norm_kernel, dim3(op->rows), dim3(ROW_THREADS),
+  const dim3 grid(op->rows, op->heads > 0 ? op->heads : 1);
+  return KC_LAUNCH(context, rms_norm_kernel, grid, dim3(ROW_THREADS),
                    kc_tile_bytes<float>(ROW_THREADS / KC_LANES), *op);
 }
 

@@ -142,8 +142,12 @@ bool kc_op_rms_norm_valid(const struct kc_op_rms_norm *op)
     return false;
   }
   if (op->weight != NULL && !aligned(op->weight)) return false;
-  return rows_valid(op->x, op->x_stride, op->width) &&
-         rows_valid(op->out, op->out_stride, op->width);
+  const bool heads = op->heads > 1;
+  if (heads && (op->residual != NULL || op->head_stride % 8 != 0 || op->head_stride < op->width)) {
+    return false;
+  }
+  const uint64_t row = heads ? (op->heads - 1) * op->head_stride + op->width : op->width;
+  return rows_valid(op->x, op->x_stride, row) && rows_valid(op->out, op->out_stride, row);
 }
 
 bool kc_op_rope_valid(const struct kc_op_rope *op)

@@ -17,9 +17,12 @@ struct kc_op_gather {
 };
 
 /* y = h * weight / sqrt(mean(h^2) + epsilon), with h = x, or h = bf16(x + residual) where residual
- * is given; h is then stored back to residual. out may be x (in place). */
+ * is given; h is then stored back to residual. out may be x (in place). A row may consist of heads,
+ * each normed by itself with the same weight; there is no residual then. */
 struct kc_op_rms_norm {
   uint32_t rows, width; /* width a multiple of 8 */
+  uint32_t heads;       /* in a row; 0 reads as 1 */
+  uint64_t head_stride; /* from one to the next, in x and out; 0 with one head */
   const uint16_t *x;
   uint64_t x_stride;
   uint16_t *residual; /* in place; NULL: none */

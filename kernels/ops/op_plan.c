@@ -69,6 +69,26 @@ bool kc_plan_make(struct kc_plan_build *build, const uint32_t *context, uint32_t
   return true;
 }
 
+static uint64_t rounds_of(const struct kc_plan_build *build, uint32_t blocks)
+{
+  const uint64_t rounds = ((uint64_t)build->split_count + blocks - 1) / blocks;
+  return rounds * build->piece_tokens;
+}
+
+bool kc_plan_balance(struct kc_plan_build *build, const uint32_t *context, uint32_t rows,
+                     uint32_t granule, uint32_t blocks)
+{
+  uint64_t least = UINT64_MAX;
+  uint32_t best = 1;
+  for (uint32_t waves = 1; waves <= KC_PLAN_WAVES; ++waves) {
+    if (!kc_plan_make(build, context, rows, granule, waves * blocks)) return false;
+    if (rounds_of(build, blocks) >= least) continue;
+    least = rounds_of(build, blocks);
+    best = waves;
+  }
+  return kc_plan_make(build, context, rows, granule, best * blocks);
+}
+
 void kc_plan_pad(struct kc_plan_build *build, uint32_t count)
 {
   while (build->split_count < count && build->split_count < build->split_capacity) {

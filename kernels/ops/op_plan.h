@@ -32,6 +32,14 @@ uint32_t kc_plan_capacity(uint32_t rows, uint32_t blocks);
 bool kc_plan_make(struct kc_plan_build *build, const uint32_t *context, uint32_t rows,
                   uint32_t granule, uint32_t blocks);
 
+/* The plan that ends first when `blocks` pieces run at once: of those for 1 to KC_PLAN_WAVES times
+ * many blocks the one with the least (rounds of pieces) * (tokens of a piece), fewer pieces among
+ * equals. A batch a little larger than the machine would else leave most of it idle in its second
+ * round. The capacity is kc_plan_capacity(rows, KC_PLAN_WAVES * blocks). */
+enum { KC_PLAN_WAVES = 4 };
+bool kc_plan_balance(struct kc_plan_build *build, const uint32_t *context, uint32_t rows,
+                     uint32_t granule, uint32_t blocks);
+
 /* Pads the plan with KC_NO_SLOT items up to `count` <= split_capacity, for a captured launch. */
 void kc_plan_pad(struct kc_plan_build *build, uint32_t count);
 

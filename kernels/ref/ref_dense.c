@@ -40,22 +40,30 @@ static const uint16_t *add_residual(const struct kc_op_rms_norm *op, uint32_t ro
   return residual;
 }
 
+static void norm_run(const struct kc_op_rms_norm *op, const uint16_t *x, uint16_t *out)
+{
+  double squares = 0.0;
+  for (uint32_t i = 0; i < op->width; ++i) {
+    const double value = (double)kc_bf16_decode(x[i]);
+    squares += value * value;
+  }
+  const double scale = 1.0 / sqrt(squares / op->width + (double)op->epsilon);
+  for (uint32_t i = 0; i < op->width; ++i) {
+    const double weight = op->weight == NULL ? 1.0 : (double)kc_bf16_decode(op->weight[i]);
+    out[i] = kc_ref_bf16((double)kc_bf16_decode(x[i]) * scale * weight);
+  }
+}
+
 enum kc_op_status kc_ref_rms_norm(void *context, const struct kc_op_rms_norm *op)
 {
   (void)context;
   if (!kc_op_rms_norm_valid(op)) return KC_OP_BAD;
+  const uint32_t heads = op->heads > 0 ? op->heads : 1;
   for (uint32_t row = 0; row < op->rows; ++row) {
     const uint16_t *x = add_residual(op, row);
-    double squares = 0.0;
-    for (uint32_t i = 0; i < op->width; ++i) {
-      const double value = (double)kc_bf16_decode(x[i]);
-      squares += value * value;
-    }
-    const double scale = 1.0 / sqrt(squares / op->width + (double)op->epsilon);
-    uint16_t *out = op->out + row * op->out_stride;
-    for (uint32_t i = 0; i < op->width; ++i) {
-      const double weight = op->weight == NULL ? 1.0 : (double)kc_bf16_decode(op->weight[i]);
-      out[i] = kc_ref_bf16((double)kc_bf16_decode(x[i]) * scale * weight);
+    for (uint32_t head = 0; head < heads; ++head) {
+      const uint64_t at = head * op->head_stride;
+      norm_run(op, x + at, op->out + row * op->out_stride + at);
     }
   }
   return KC_OP_OK;

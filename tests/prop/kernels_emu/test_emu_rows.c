@@ -85,6 +85,28 @@ static void run_norm(struct lab *lab)
   if (op.residual != NULL) lab_same(lab, "residual", op.residual, oracle.residual, count * 2);
 }
 
+/* Heads of a row, as queries and keys are normed: gaps between them stay as they are. */
+static void run_head_norm(struct lab *lab)
+{
+  const uint32_t rows = lab_between(lab, 1, 4), heads = lab_between(lab, 2, 5);
+  const uint32_t width = 8 * lab_between(lab, 1, 20);
+  const uint64_t head_stride = width + 8ull * lab_below(lab, 2), stride = heads * head_stride + 16;
+  const uint64_t count = rows * stride;
+  struct kc_op_rms_norm op = {.rows = rows, .width = width, .heads = heads,
+                              .head_stride = head_stride, .x = lab_bf16(lab, count, 2.0f),
+                              .x_stride = stride, .weight = lab_bf16(lab, width, 1.0f),
+                              .epsilon = 1e-5f, .out_stride = stride};
+  struct kc_op_rms_norm oracle = op;
+  op.out = take_zeros(lab, count);
+  oracle.out = take_zeros(lab, count);
+  LAB_RUN(lab, rms_norm, &op, &oracle);
+  const struct lab_matrix shape = {rows, heads * head_stride, stride, KC_TOL_NORM_NMSE, 0};
+  lab_close_bf16(lab, "normalised heads", op.out, oracle.out, &shape);
+  for (uint64_t i = width; i < head_stride; ++i) {
+    if (op.out[i] != 0) lab_fail(lab, "a gap between heads was written");
+  }
+}
+
 static void run_rope(struct lab *lab)
 {
   enum { POSITIONS = 700 };
@@ -293,6 +315,7 @@ static void run_stream(struct lab *lab)
   }
 ROW_TEST(gather)
 ROW_TEST(norm)
+ROW_TEST(head_norm)
 ROW_TEST(rope)
 ROW_TEST(quantise)
 ROW_TEST(swiglu)
@@ -307,6 +330,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_gather),
       cmocka_unit_test(test_norm),
+      cmocka_unit_test(test_head_norm),
       cmocka_unit_test(test_rope),
       cmocka_unit_test(test_quantise),
       cmocka_unit_test(test_swiglu),

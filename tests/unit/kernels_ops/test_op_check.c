@@ -89,7 +89,7 @@ static void weights(void **state)
 static void dense_operations(void **state)
 {
   (void)state;
-  struct kc_op_rms_norm norm = {3, 64, ANY, 72, NULL, 0, ANY, 1e-6f, ANY, 64};
+  struct kc_op_rms_norm norm = {3, 64, 0, 0, ANY, 72, NULL, 0, ANY, 1e-6f, ANY, 64};
   assert_true(kc_op_rms_norm_valid(&norm));
   REFUSES(kc_op_rms_norm_valid, norm, op.width = 60);
   REFUSES(kc_op_rms_norm_valid, norm, op.x_stride = 56);

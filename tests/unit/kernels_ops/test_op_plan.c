@@ -51,6 +51,29 @@ static void a_batch_by_hand(void **state)
   assert_int_equal(bed.split[6].count, 0);
 }
 
+/* Forty contexts of 8,192 on 33 blocks. One piece a row ends after 2 rounds of 8,192; three a row
+ * (2,752 tokens) after 4 of those, 11,008; nothing within 132 pieces ends before. */
+static void a_balanced_plan_ends_sooner(void **state)
+{
+  (void)state;
+  static struct bed bed;
+  uint32_t context[40];
+  for (int i = 0; i < 40; i++) context[i] = 8192;
+  bed.build = (struct kc_plan_build){.split = bed.split,
+                                     .split_capacity = kc_plan_capacity(40, 4 * 33),
+                                     .row_first = bed.row_first};
+  assert_true(kc_plan_balance(&bed.build, context, 40, 64, 33));
+  assert_int_equal(bed.build.piece_tokens, 2752);
+  assert_int_equal(bed.build.split_count, 120);
+  /* 64 of them: two rounds of whole contexts are as good as four of halves, with fewer pieces. */
+  uint32_t even[64];
+  for (int i = 0; i < 64; i++) even[i] = 8192;
+  bed.build.split_capacity = kc_plan_capacity(64, 4 * 33);
+  assert_true(kc_plan_balance(&bed.build, even, 64, 64, 33));
+  assert_int_equal(bed.build.piece_tokens, 8192);
+  assert_int_equal(bed.build.partial_count, 0);
+}
+
 static void promises_hold_for_random_batches(void **state)
 {
   (void)state;
@@ -106,6 +129,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_batch_by_hand),
+      cmocka_unit_test(a_balanced_plan_ends_sooner),
       cmocka_unit_test(promises_hold_for_random_batches),
       cmocka_unit_test(short_capacity_is_told),
   };

@@ -127,7 +127,8 @@ static void expect_layer_norm(const char *node, float epsilon)
     double mean = 0;
     for (uint32_t i = 0; i < width; ++i) mean += x.value[r * width + i] / width;
     for (uint32_t i = 0; i < width; ++i) in[i] = code_of((x.value[r * width + i] - mean) * grow);
-    const struct kc_op_rms_norm op = {1, padded, in, padded, NULL, 0, w, epsilon, out, padded};
+    const struct kc_op_rms_norm op = {1, padded, 0, 0, in, padded, NULL, 0, w, epsilon, out,
+                                      padded};
     assert_int_equal(kc_ref_ops()->rms_norm(NULL, &op), KC_OP_OK);
     for (uint32_t i = 0; i < width; ++i) {
       const double want = y.value[r * width + i] - bias.value[i];

@@ -65,7 +65,7 @@ static void rms_norm_by_hand(void **state)
   uint16_t *x = take(16), *w = take(16), *out = take(16), *residual = take(16);
   x[0] = code_of(3), x[1] = code_of(4);
   for (int i = 0; i < 8; ++i) w[i] = code_of(2);
-  struct kc_op_rms_norm op = {1, 8, x, 8, NULL, 0, w, 0.0f, out, 8};
+  struct kc_op_rms_norm op = {1, 8, 0, 0, x, 8, NULL, 0, w, 0.0f, out, 8};
   assert_int_equal(kc_ref_ops()->rms_norm(NULL, &op), KC_OP_OK);
   assert_int_equal(out[0], code_of(6 / sqrt(25.0 / 8)));
   assert_int_equal(out[1], code_of(8 / sqrt(25.0 / 8)));
@@ -89,7 +89,8 @@ static void rms_norm_of_random_rows(void **state)
   uint64_t seed = 21;
   uint16_t *x = take_bf16(ROWS * STRIDE, &seed, 3.0), *w = take_bf16(WIDTH, &seed, 1.0);
   uint16_t *out = take(ROWS * STRIDE * 2);
-  const struct kc_op_rms_norm op = {ROWS, WIDTH, x, STRIDE, NULL, 0, w, 1e-5f, out, STRIDE};
+  const struct kc_op_rms_norm op = {ROWS, WIDTH, 0, 0, x, STRIDE, NULL, 0, w, 1e-5f, out,
+                                    STRIDE};
   assert_int_equal(kc_ref_ops()->rms_norm(NULL, &op), KC_OP_OK);
   for (int r = 0; r < ROWS; ++r) {
     double mean = 0, want[WIDTH];
