@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The demo: how many long requests does Kimi K2.6 decode at once on eight H200, and what does FP8 KV
-# change? Then a chat trace on Llama 3.1 8B. Installs what is missing, builds, runs, draws; ends with
-# one page to look at and the answer.
+# The demo: how many long requests does Kimi K2.6 decode at once on eight H200, and what does FP8
+# KV change? Then a chat trace on Llama 3.1 8B. Installs what is missing, builds, runs, draws; ends
+# with one page to look at and the answer.
 #
 #   scenarios/demo.sh        everything goes to build/demo
 set -eu

@@ -24,15 +24,15 @@ readme="${README:-$source_root/README.md}"
 [ -x "$program" ] || { echo "$program is not there; build it first"; exit 1; }
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
-mkdir "$scratch/bin" "$scratch/work"
+mkdir "$scratch/bin" "$scratch/folder"
 ln -s "$(realpath "$program")" "$scratch/bin/kvcap"
-ln -s "$source_root/scenarios" "$source_root/traces" "$scratch/work/"
+ln -s "$source_root/scenarios" "$source_root/traces" "$scratch/folder/"
 
 # execute COMMAND: in the common folder and a fixed environment.
 execute() {
   (
-    cd "$scratch/work" || exit 99
-    exec env -i PATH="$scratch/bin:/usr/bin:/bin" LC_ALL=C TZ=UTC HOME="$scratch/work" \
+    cd "$scratch/folder" || exit 99
+    exec env -i PATH="$scratch/bin:/usr/bin:/bin" LC_ALL=C TZ=UTC HOME="$scratch/folder" \
       timeout 120 bash -c "$1" </dev/null 2>&1
   ) | sed 's/[[:space:]]*$//'
 }
