@@ -25,7 +25,7 @@ build_module() {
 build() {
   if command -v cmake > /dev/null && cmake -S "$source_dir" -B "$build" -DKC_CUDA=ON \
     -DCMAKE_BUILD_TYPE=Release > "$work/configure.log" 2>&1; then
-    local goals=(kvcap kvcap_cuda kvcap_emu engine_emulated)
+    local goals=(kvcap kvcap_cuda kvcap_emu engine_emulated engine_decisions engine_faults)
     local test
     for test in rows pages decode prefill product; do goals+=("test_emu_$test"); done
     cmake --build "$build" --parallel "$(nproc)" --target "${goals[@]}" && return 0

@@ -105,17 +105,23 @@ export KVCAP_BUILD=$build KVCAP_DATA="$source_dir/scenarios"
 part check 120 "$kvcap" engine check --device cuda
 show check
 
-seeds=5
-[ $emulated = 0 ] || seeds=1
+seeds=5 scale=8 # scenes a test, and how many times the emulator's shapes
+if [ $emulated = 1 ]; then seeds=1 scale=1; fi
 for test in rows pages decode prefill product; do
   [ -x "$build/tests/test_emu_$test" ] || { say "== ops-$test: skipped, not built"; continue; }
   part "ops-$test" 120 env KVCAP_LAB_MODULE="$KVCAP_MODULE" KVCAP_LAB_SEEDS=$seeds \
+    KVCAP_LAB_SCALE=$scale \
     "$build/tests/test_emu_$test"
 done
 if [ $emulated = 0 ] && [ -x "$build/tests/engine_emulated" ]; then
   part passes 120 "$build/tests/engine_emulated"
   show passes
 fi
+for test in decisions faults; do
+  [ $emulated = 0 ] && [ -x "$build/tests/engine_$test" ] || continue
+  part "$test" 120 "$build/tests/engine_$test" --runs 100 --module "$KVCAP_MODULE"
+  show "$test"
+done
 
 scenario=$source_dir/scenarios/examples/llama-3.1-8b-starved.yaml
 requests=200

@@ -28,6 +28,13 @@ uint64_t lab_seeds(void)
   return seeds > 0 ? seeds : LAB_SEEDS;
 }
 
+uint32_t lab_scale(void)
+{
+  const char *wanted = getenv("KVCAP_LAB_SCALE");
+  const uint64_t scale = wanted != NULL ? strtoull(wanted, NULL, 10) : 1;
+  return scale < 1 ? 1 : scale > 64 ? 64 : (uint32_t)scale;
+}
+
 /* The device of KVCAP_LAB_MODULE; nothing without. The library stays open. */
 static void open_module(struct lab *lab)
 {

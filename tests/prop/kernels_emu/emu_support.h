@@ -24,6 +24,9 @@ enum { LAB_TAKEN_MAX = 128, LAB_SEEDS = 20 };
 /* LAB_SEEDS, or as many as the environment's KVCAP_LAB_SEEDS says. */
 uint64_t lab_seeds(void);
 
+/* How many times as large as for the emulator shapes may be: 1, or KVCAP_LAB_SCALE, up to 64. */
+uint32_t lab_scale(void);
+
 /* Attention: the kernel's bound, and half a unit in the last place for the reference's own rounding
  * to bf16; times the largest |V|. */
 #define LAB_ATTENTION_ABS (KC_TOL_ATTENTION_ABS + 0.001953125)

@@ -33,8 +33,8 @@ static void draw_shape(struct lab *lab, struct lab_cache_shape *shape, bool mla)
   *shape = (struct lab_cache_shape){.kind = mla ? KC_PAGED_MLA : KC_PAGED_GQA,
                                     .slots = ROWS_MAX + 2,
                                     .page_tokens = page_tokens[lab_below(lab, 4)],
-                                    .context_max = CONTEXT_MAX};
-  shape->pages = ROWS_MAX * (CONTEXT_MAX / shape->page_tokens + 1) + 3;
+                                    .context_max = CONTEXT_MAX * lab_scale()};
+  shape->pages = ROWS_MAX * (shape->context_max / shape->page_tokens + 1) + 3;
   const bool k8 = lab_below(lab, 2) != 0;
   if (mla) {
     shape->k_format = k8 ? KC_KV_FP8_G128 : KC_KV_BF16;
@@ -59,7 +59,7 @@ static void draw_batch(struct scene *scene, uint32_t rows)
     static const uint32_t special[] = {0, 1, 15, 16, 17, 64, 65};
     slot[row] = row % 2 == 0 ? row + 1 : row - 1;
     context[row] = lab_below(lab, 3) == 0 ? special[lab_below(lab, 7)]
-                                          : lab_between(lab, 1, CONTEXT_MAX);
+                                          : lab_between(lab, 1, CONTEXT_MAX * lab_scale());
     lab_cache_fill(lab, &scene->cache, slot[row], context[row]);
   }
   const uint32_t blocks = lab_between(lab, 1, 12), capacity = kc_plan_capacity(rows, blocks);

@@ -29,8 +29,8 @@ static void draw_shape(struct lab *lab, struct lab_cache_shape *shape, bool mla)
   *shape = (struct lab_cache_shape){.kind = mla ? KC_PAGED_MLA : KC_PAGED_GQA,
                                     .slots = CHUNKS_MAX,
                                     .page_tokens = 16u << lab_below(lab, 4),
-                                    .context_max = CONTEXT_MAX};
-  shape->pages = CHUNKS_MAX * (CONTEXT_MAX / shape->page_tokens + 1) + 2;
+                                    .context_max = CONTEXT_MAX * lab_scale()};
+  shape->pages = CHUNKS_MAX * (shape->context_max / shape->page_tokens + 1) + 2;
   const bool k8 = lab_below(lab, 2) != 0;
   if (mla) {
     shape->k_format = k8 ? KC_KV_FP8_G128 : KC_KV_BF16;
@@ -53,7 +53,8 @@ static void draw_chunks(struct scene *scene, uint32_t length_max)
   uint32_t row = 0;
   for (uint32_t i = 0; i < chunks; ++i) {
     const uint32_t count = lab_below(lab, 5) == 0 ? 1 : lab_between(lab, 1, length_max);
-    const uint32_t start = lab_below(lab, 2) == 0 ? 0 : lab_below(lab, CONTEXT_MAX - count);
+    const uint32_t last = CONTEXT_MAX * lab_scale() - count;
+    const uint32_t start = lab_below(lab, 2) == 0 ? 0 : lab_below(lab, last);
     chunk[i] = (struct kc_attention_chunk){chunks - 1 - i, row, start, count};
     lab_cache_fill(lab, &scene->cache, chunk[i].slot, start + count);
     row += count;

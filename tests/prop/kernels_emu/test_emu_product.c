@@ -89,8 +89,10 @@ static void run_gemm(uint64_t seed)
   const bool deep = lab_below(&lab, 4) == 0; /* deep enough to be split */
   const uint32_t unit = kind == INT4_G128 ? 128 : 32;
   const uint32_t rows = deep ? lab_between(&lab, 1, 10) : rows_of[lab_below(&lab, 8)];
-  const uint32_t k = deep ? 2048 + 1024 * lab_below(&lab, 2) : unit * lab_between(&lab, 1, 6);
-  const uint32_t n = deep ? 16 * lab_between(&lab, 1, 3) : lab_between(&lab, 1, 150);
+  const uint32_t k = deep ? 2048 + 1024 * lab_below(&lab, 2)
+                          : unit * lab_between(&lab, 1, 6 * lab_scale());
+  const uint32_t n = deep ? 16 * lab_between(&lab, 1, 3 * lab_scale())
+                          : lab_between(&lab, 1, 150 * lab_scale());
   struct kc_op_gemm op = {.rows = rows,
                           .x_type = kind == FP8_FP8 ? KC_DTYPE_E4M3 : KC_DTYPE_BF16,
                           .x_stride = k + 16,
