@@ -45,8 +45,8 @@ static const struct kc_option options[] = {
     {.key = "weights", .type = KC_OPTION_TEXT, TEXT(weights), .set_offset = FIELD(weights_given),
      .values = "CLASS=FORMAT,...",
      .help = "Formats of the weights; the checkpoint's own if left out."},
-    {.key = "batch-max", .type = KC_OPTION_U32, .offset = FIELD(batch_max), .min = 1, .max = 512,
-     .fallback = "64", .unit = "requests", .help = "Steps of 1, 2, 4, 8, ... requests up to this."},
+    {.key = "batch-max", .type = KC_OPTION_U32, .offset = FIELD(batch_max), .min = 1, .max = 256,
+     .fallback = "64", .unit = "requests", .help = "Steps of 1, 2, 4, 8, 12, 16, 24, 32, ... requests up to this."},
     {.key = "input", .type = KC_OPTION_U32, .offset = FIELD(input), .min = 1, .max = 1000000,
      .fallback = "10240", .unit = "tokens", .help = "Of each request's prompt."},
     {.key = "output", .type = KC_OPTION_U32, .offset = FIELD(output), .min = 2, .max = 1000000,
@@ -185,12 +185,17 @@ static uint64_t requests_in(const struct session *s, uint64_t pages)
   return pages / ((tokens + s->arguments->page - 1) / s->arguments->page);
 }
 
+/* Each has a graph of its own size. */
+static const uint32_t batches[BATCHES_MAX] = {1,  2,  4,  8,  12, 16,  24,  32,
+                                              40, 48, 56, 64, 96, 128, 192, 256};
+
 static enum kc_err time_batches(struct session *s, struct kc_rank *rank, struct steps *steps,
                                 struct kc_diag *diag)
 {
   const struct arguments *a = s->arguments;
   const uint32_t context = a->input + a->output / 2;
-  for (uint32_t batch = 1; batch <= a->batch_max && steps->count < BATCHES_MAX; batch *= 2) {
+  for (uint32_t i = 0; i < BATCHES_MAX && batches[i] <= a->batch_max; i++) {
+    const uint32_t batch = batches[i];
     struct kc_rank_time *time = &steps->time[steps->count];
     if (batch > requests_in(s, steps->memory.pages)) { /* a request could not grow to its end */
       steps->refused = batch;
