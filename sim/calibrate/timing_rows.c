@@ -276,6 +276,33 @@ static void count_kernel(struct kc_samples *samples, enum kc_family family,
   samples->kernel[i].rows++;
 }
 
+/* Room for `wanted` samples altogether. */
+static enum kc_err reserve(struct kc_samples *samples, size_t wanted, struct kc_diag *diag)
+{
+  KC_ASSERT(samples->count <= samples->capacity);
+  if (wanted <= samples->capacity) return KC_OK;
+  struct kc_sample *larger = realloc(samples->sample, wanted * sizeof *larger);
+  if (larger == NULL) {
+    return kc_fail(diag, KC_ERR_MEMORY, "out of memory: %zu measured rows", wanted);
+  }
+  samples->sample = larger;
+  samples->capacity = wanted;
+  return KC_OK;
+}
+
+enum kc_err kc_samples_add(struct kc_samples *samples, const struct kc_sample *sample,
+                           const char *kernel, struct kc_diag *diag)
+{
+  const struct kc_timing_cell cell = {kernel, (uint32_t)strlen(kernel)};
+  KC_ASSERT(sample->us > 0);
+  if (samples->count == samples->capacity) {
+    KC_TRY(reserve(samples, 2 * samples->capacity + 64, diag));
+  }
+  count_kernel(samples, sample->family, &cell);
+  samples->sample[samples->count++] = *sample;
+  return KC_OK;
+}
+
 static enum kc_err add_row(struct kc_samples *samples, const struct binding *b, size_t row,
                            struct kc_diag *diag)
 {
@@ -303,14 +330,7 @@ enum kc_err kc_samples_add_table(struct kc_samples *samples, const struct kc_tim
   struct binding binding;
   KC_TRY(bind(&binding, table, diag));
   const size_t wanted = samples->count + table->rows;
-  if (wanted > samples->capacity) {
-    struct kc_sample *larger = realloc(samples->sample, wanted * sizeof *larger);
-    if (larger == NULL) {
-      return kc_fail(diag, KC_ERR_MEMORY, "out of memory: %zu measured rows", wanted);
-    }
-    samples->sample = larger;
-    samples->capacity = wanted;
-  }
+  KC_TRY(reserve(samples, wanted, diag));
   for (size_t row = 0; row < table->rows; row++) {
     KC_TRY(add_row(samples, &binding, row, diag));
   }

@@ -36,6 +36,9 @@ struct kc_samples {
 enum kc_err kc_samples_read(struct kc_samples *samples, const char *path, struct kc_diag *diag);
 enum kc_err kc_samples_add_table(struct kc_samples *samples, const struct kc_timing_table *table,
                                  struct kc_diag *diag);
+/* Appends one; `kernel` is who measured it. */
+enum kc_err kc_samples_add(struct kc_samples *samples, const struct kc_sample *sample,
+                           const char *kernel, struct kc_diag *diag);
 void kc_samples_free(struct kc_samples *samples);
 
 /* The file's name without folders and without ".csv", ".csv.gz": "gemm". */

@@ -64,6 +64,14 @@ static void write_attention(const struct kc_bench_row *r, FILE *file)
           (unsigned long long)s->head_dim);
 }
 
+/* An FP8 cache is read into F16 products, whatever the cache's format. */
+static void write_chunks(const struct kc_bench_row *r, FILE *file)
+{
+  KC_ASSERT(r->shape.tokens > 0);
+  write_attention(r, file);
+  fputs(",bfloat16", file);
+}
+
 static void write_latent(const struct kc_bench_row *r, FILE *file)
 {
   const struct kc_bench_shape *s = &r->shape;
@@ -92,7 +100,7 @@ static const struct {
 } files[] = {
     {"gemm", "gemm_dtype,m,n,k", write_gemm},
     {"generation_attention", ATTENTION_HEADER, write_attention},
-    {"context_attention", ATTENTION_HEADER, write_attention},
+    {"context_attention", ATTENTION_HEADER ",attn_dtype", write_chunks},
     {"generation_mla", "kv_cache_dtype,batch_size,isl,step,num_heads", write_latent},
     {"moe", "moe_dtype,num_tokens,hidden_size,inter_size,topk,num_experts,moe_tp_size,moe_ep_size,"
             "distribution", write_moe},

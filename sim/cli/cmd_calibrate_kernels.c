@@ -12,6 +12,7 @@
 #include "engine/memory/gpu.h"
 #include "sim/calibrate/layered_fit.h"
 #include "sim/calibrate/profile_write.h"
+#include "sim/cli/bench_samples.h"
 #include "sim/cli/cmd_calibrate.h"
 #include "sim/scenario/scenario.h"
 
@@ -59,7 +60,7 @@ static const struct kc_cli_usage usage = {
            "Files are named by operation (.csv or .csv.gz): gemm, generation_attention,\n"
            "context_attention, generation_mla, context_mla, mla_bmm, moe, custom_allreduce,\n"
            "dsa_generation_module; or, for one model's layers: dense, per_sequence, attention,\n"
-           "skew, and meta.yaml.",
+           "skew, and meta.yaml; or FILE.db, in which `kvcap engine bench` has left figures.",
   .options = options,
   .option_count = sizeof options / sizeof options[0],
   .positional_min = 1,
@@ -100,6 +101,7 @@ static enum kc_err check_arguments(const struct kernels_arguments *a, struct kc_
 
 static enum kc_err read_file(struct work *w, const char *path, struct kc_diag *diag)
 {
+  if (kc_bench_is_database(path)) return kc_bench_samples_read(&w->samples, path, diag);
   if (kc_layered_is_part(path)) return kc_layered_read(&w->layered, path, diag);
   return kc_samples_read(&w->samples, path, diag);
 }

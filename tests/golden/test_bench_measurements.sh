@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Kernel times in a results database are what `kvcap calibrate kernels` reads from CSV files: the
+# same rows give the same profile. Figures of an emulated device are refused, whatever they say.
+set -eu
+
+kvcap=${KVCAP:?set by ctest}
+command -v sqlite3 > /dev/null || { echo "no sqlite3"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+"$kvcap" run "$KVCAP_SOURCE/scenarios/examples/llama-3.1-8b-starved.yaml" \
+  --set workload.limit=2 --db m.db > out
+"$kvcap" calibrate kernels m.db --gpu h200 2> err && { echo "no times, and no error"; exit 1; }
+grep -q 'holds no kernel times' err || { cat err; exit 1; }
+
+# Times that never were: 3 us, and what bandwidth or arithmetic asks for.
+echo gemm_dtype,m,n,k,kernel_source,latency_ms > gemm.csv
+for m in 1 8 64 512 2048 8192; do
+  for n in 4096 6144 28672; do
+    for k in 4096 14336; do
+      us=$(awk -v m=$m -v n=$n -v k=$k 'BEGIN {
+        t = n * k * 2 / 4.2e6; f = 2 * m * n * k / 7e8; printf "%.3f", 3 + (f > t ? f : t) }')
+      echo "INSERT INTO measurement (kind, subject, metric, unit, device, measured_utc, version,
+        value, emulated) VALUES ('bench', 'gemm bfloat16 m=$m n=$n k=$k', 'cold', 'us', 'made up',
+        '2026-01-01T00:00:00Z', '0', $us, EMULATED);"
+      echo "bfloat16,$m,$n,$k,kvcap,$(awk -v us="$us" 'BEGIN { printf "%.6f", us / 1000 }')" >> gemm.csv
+    done
+  done
+done > rows.sql
+cp m.db emulated.db
+sed 's/EMULATED/0/' rows.sql | sqlite3 m.db
+sed 's/EMULATED/1/' rows.sql | sqlite3 emulated.db
+
+"$kvcap" calibrate kernels gemm.csv --gpu h200 --name made-up --out csv.yaml > csv.txt
+"$kvcap" calibrate kernels m.db --gpu h200 --name made-up --out db.yaml > db.txt
+cmp csv.txt db.txt
+cmp csv.yaml db.yaml
+grep -q '^  gemm-bf16 ' db.txt || { cat db.txt; exit 1; }
+
+"$kvcap" calibrate kernels emulated.db --gpu h200 2> err && { echo "emulated is fitted"; exit 1; }
+grep -q '36 measurements come from an emulated device' err || { cat err; exit 1; }
