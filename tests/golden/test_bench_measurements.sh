@@ -24,7 +24,8 @@ for m in 1 8 64 512 2048 8192; do
       echo "INSERT INTO measurement (kind, subject, metric, unit, device, measured_utc, version,
         value, emulated) VALUES ('bench', 'gemm bfloat16 m=$m n=$n k=$k', 'cold', 'us', 'made up',
         '2026-01-01T00:00:00Z', '0', $us, EMULATED);"
-      echo "bfloat16,$m,$n,$k,kvcap,$(awk -v us="$us" 'BEGIN { printf "%.6f", us / 1000 }')" >> gemm.csv
+      ms=$(awk -v us="$us" 'BEGIN { printf "%.6f", us / 1000 }')
+      echo "bfloat16,$m,$n,$k,kvcap,$ms" >> gemm.csv
     done
   done
 done > rows.sql
