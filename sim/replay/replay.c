@@ -314,27 +314,33 @@ static enum kc_err poll(struct replay *replay, struct kc_diag *diag)
   return kc_fail(diag, KC_ERR_INTERRUPTED, "interrupted; nothing of this run was kept");
 }
 
+/* Runs ahead until something else is due. What is due next changes within the loop only when
+ * clients react to the end of a request, so in open loop one look at the queue a step is enough. */
 static enum kc_err handle_step(struct replay *replay, struct kc_replica *replica,
                                struct kc_diag *diag)
 {
   struct kc_instance *instance = &replica->instance;
+  const bool reacts = replay->config->closed || replay->has_sessions;
   KC_ASSERT(replica->step_scheduled);
   replica->step_scheduled = false;
-  if (!kc_instance_busy(instance)) return KC_OK; /* a deadline of this instant ended the last one */
-  do {
-    KC_ASSERT(kc_instance_busy(instance));
+  while (kc_instance_busy(instance)) { /* else a deadline of this instant ended the last one */
+    bool look = true;
     KC_TRY(poll(replay, diag));
     KC_TRY(kc_instance_begin_step(instance, diag));
     KC_TRY(schedule_arrival(replay)); /* so may a refusal */
-    if (!instance->in_step) continue;
-    if (replay->replicas > 1) level_of_step(replay, replica);
-    const kc_ps end_ps = instance->report.end_ps;
-    if (kc_events_next_ps(replay->queue) <= end_ps) {
-      return kc_events_push(replay->queue, end_ps, KC_BAND_COMPLETION, EVENT_COMPLETION,
-                            replica->index);
+    if (instance->in_step) {
+      const kc_ps end_ps = instance->report.end_ps;
+      if (replay->replicas > 1) level_of_step(replay, replica);
+      if (kc_events_next_ps(replay->queue) <= end_ps) {
+        return kc_events_push(replay->queue, end_ps, KC_BAND_COMPLETION, EVENT_COMPLETION,
+                              replica->index);
+      }
+      KC_TRY(end_step(replay, replica, diag));
+      look = reacts;
     }
-    KC_TRY(end_step(replay, replica, diag));
-  } while (kc_instance_busy(instance) && instance->clock_ps < kc_events_next_ps(replay->queue));
+    if (look && instance->clock_ps >= kc_events_next_ps(replay->queue)) break;
+    KC_ASSERT(instance->clock_ps < KC_PS_NEVER);
+  }
   return KC_OK;
 }
 
