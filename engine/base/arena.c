@@ -33,7 +33,7 @@ enum kc_err kc_arena_init(struct kc_arena *arena, size_t capacity_bytes, struct 
   if (capacity_bytes > KC_ARENA_BYTES_MAX) {
     return kc_fail(diag, KC_ERR_LIMIT,
                    "the run needs %zu bytes of state, more than KC_ARENA_BYTES_MAX (%zu bytes); "
-                   "use fewer pages, a larger page size or fewer requests",
+                   "use fewer pages, a larger page size, fewer requests or fewer replicas",
                    capacity_bytes, KC_ARENA_BYTES_MAX);
   }
   const size_t capacity = kc_arena_need(1, capacity_bytes);

@@ -2,6 +2,7 @@
  *
  *   one behind a router            the run without one, to the byte
  *   N by turns, open loop          N runs of one, each on every Nth row: request by request
+ *   N least loaded, closed loop    N closed loops of an Nth of the concurrency each
  *   any router, any loop           what the replicas did adds up to what the run did; peaks lie
  *                                  between the fullest one's and the sum of all
  *
@@ -175,6 +176,92 @@ static void by_turns_is_as_many_single_runs(void **state)
   assert_true(played > SEEDS / 4);
 }
 
+/* ---- closed loops ---- */
+
+/* What a client sees of a request, in the order of time; rows are equal, so their numbers do not
+ * matter. */
+struct seen {
+  kc_ps arrival_ps, first_token_ps, end_ps;
+};
+
+static int by_time(const void *a, const void *b)
+{
+  const struct seen *x = a, *y = b;
+  if (x->arrival_ps != y->arrival_ps) return x->arrival_ps < y->arrival_ps ? -1 : 1;
+  if (x->end_ps != y->end_ps) return x->end_ps < y->end_ps ? -1 : 1;
+  return (x->first_token_ps > y->first_token_ps) - (x->first_token_ps < y->first_token_ps);
+}
+
+/* The requests that ended until `last_ps`. */
+static struct seen *seen_of(const struct test_run *run, kc_ps last_ps, uint32_t *count)
+{
+  struct seen *seen = calloc(run->outcome_count, sizeof *seen);
+  assert_non_null(seen);
+  *count = 0;
+  for (uint32_t i = 0; i < run->outcome_count; i++) {
+    const struct kc_outcome *o = &run->outcomes[i];
+    if (o->end_ps > last_ps) continue;
+    seen[(*count)++] = (struct seen){o->arrival_ps, o->first_token_ps, o->end_ps};
+  }
+  qsort(seen, *count, sizeof *seen, by_time);
+  return seen;
+}
+
+/* Until when the two must agree: in waves to the end; a steady loop until nobody who ends is
+ * replaced any more, because the last ones go to the replicas that are looked at first. */
+static kc_ps agree_until(const struct test_run *run)
+{
+  kc_ps last_ps = 0;
+  if (run->closed_config.mode == KC_CLOSED_WAVE) return KC_PS_NEVER;
+  for (uint32_t i = 0; i < run->outcome_count; i++) {
+    if (run->outcomes[i].arrival_ps > last_ps) last_ps = run->outcomes[i].arrival_ps;
+  }
+  return last_ps;
+}
+
+/* Who ends leaves a gap at its replica, which is the least loaded one at that instant. (Not so when
+ * requests are refused as they arrive: then the first one is the least loaded every time.) */
+static bool split_evenly(struct test_run *run, uint32_t n)
+{
+  struct test_run whole = *run;
+  test_run_execute(run);
+  if (run->result.summary.ttft.count < run->request_count) return false;
+  whole.request_count *= n;
+  whole.closed_config.requests *= n;
+  whole.closed_config.concurrency *= n;
+  whole.requests = calloc(whole.request_count, sizeof *whole.requests);
+  assert_non_null(whole.requests);
+  whole.router = (struct kc_router_config){.policy = KC_ROUTER_LEAST_LOADED, .replicas = n};
+  test_run_execute(&whole);
+  uint32_t count, counts;
+  const kc_ps last_ps = agree_until(run);
+  struct seen *one = seen_of(run, last_ps, &count), *all = seen_of(&whole, last_ps, &counts);
+  for (uint32_t r = 0; r < n && last_ps == KC_PS_NEVER; r++) {
+    expect_same_figures(&whole.replica[r], &run->result.summary);
+  }
+  assert_int_equal(counts, n * count);
+  for (uint32_t i = 0; i < counts; i++) assert_memory_equal(&all[i], &one[i / n], sizeof *one);
+  free(one);
+  free(all);
+  free(whole.requests);
+  free(whole.outcomes);
+  return true;
+}
+
+static void an_even_split_is_as_many_closed_loops(void **state)
+{
+  uint32_t played = 0;
+  (void)state;
+  for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+    struct test_run run;
+    current_seed = seed;
+    random_run_draw(&run, seed, 300);
+    played += run.closed && split_evenly(&run, 2 + (uint32_t)(seed % 4));
+    release(&run);
+  }
+  assert_true(played > SEEDS / 8);
+}
+
 /* ---- whatever the router and the loop ---- */
 
 static void expect_sums(const struct test_run *run)
@@ -252,6 +339,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(one_behind_a_router_is_one, print_seed),
       cmocka_unit_test_teardown(by_turns_is_as_many_single_runs, print_seed),
+      cmocka_unit_test_teardown(an_even_split_is_as_many_closed_loops, print_seed),
       cmocka_unit_test_teardown(replicas_add_up, print_seed),
   };
   return cmocka_run_group_tests_name("replicas", tests, NULL, NULL);
