@@ -113,8 +113,8 @@ static const struct kc_cli_usage usage = {
     .positional_max = 1,
     .epilogue = "What decides a candidate without a run:\n"
                 "  price     it is dearer than the best found, or comes later in the order; exact\n"
-                "  twin      one that ran and never met the batch cap that tells them apart; exact\n"
-                "  bound     its floors miss the SLO: requests alone on an empty server, requests\n"
+                "  twin      one ran that never met the batch cap which tells them apart; exact\n"
+                "  bound     its floors miss the SLO: requests alone on an empty server, or\n"
                 "            longer than the pool, work for too few replicas; exact for dense\n"
                 "            models with plain profiles, elsewhere 30 % are taken off the work\n"
                 "  replicas  it failed clearly, by 3 %, with as many or more replicas; assumes\n"

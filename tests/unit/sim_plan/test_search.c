@@ -16,8 +16,8 @@
 enum { COLUMNS = 432, REPLICAS = 16, CAPS = 3 };
 
 /* Work of two kinds arrives, `work` units of each; a replica of column c does 1 / panel[0] of a
- * unit of the first and 1 / panel[1] of the second. The figure is the higher utilisation, which is to be
- * at most 1. A cap below what is running at once slows it down. */
+ * unit of the first and 1 / panel[1] of the second. The figure is the higher utilisation, which is
+ * to be at most 1. A cap below what is running at once slows it down. */
 struct landscape {
   struct kc_search_column column[COLUMNS];
   uint32_t replicas[REPLICAS];
