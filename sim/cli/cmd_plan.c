@@ -8,6 +8,7 @@
 #include "sim/cli/cli.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/plan_output.h"
+#include "sim/cli/progress.h"
 #include "sim/cli/sweep_setup.h"
 
 struct arguments {
@@ -217,8 +218,14 @@ static void tell_stored(const struct kc_plan *plan, const char *database)
               (long long)plan->sweep_id, path, (unsigned long long)plan->count.known);
 }
 
+static void show_progress(void *context, uint64_t done, uint64_t all)
+{
+  kc_progress_show(context, done, all);
+}
+
 static int make_plan(struct kc_plan_request *request, const struct arguments *a)
 {
+  struct kc_progress progress;
   struct kc_diag diag = {0};
   struct kc_plan *plan = calloc(1, sizeof *plan);
   struct kc_plan_answer *answer = calloc(1, sizeof *answer);
@@ -234,8 +241,12 @@ static int make_plan(struct kc_plan_request *request, const struct arguments *a)
     status = kc_cli_fail_list(problems);
   } else {
     answer->plan = plan;
+    kc_progress_start(&progress, "runs");
+    plan->request.progress = show_progress;
+    plan->request.progress_context = &progress;
     enum kc_err err = kc_plan_solve(plan, &diag);
     if (err == KC_OK) err = add_details(plan, answer, &diag);
+    kc_progress_end(&progress);
     if (err == KC_OK && a->database_given) tell_stored(plan, a->database);
     status = err != KC_OK ? kc_cli_fail(&diag) : print_plan(answer, a->json);
   }

@@ -25,17 +25,17 @@ void kc_progress_start(struct kc_progress *progress, const char *what)
 
 void kc_progress_show(struct kc_progress *progress, uint64_t done, uint64_t all)
 {
-  KC_ASSERT(done <= all);
+  KC_ASSERT(all == 0 || done <= all);
   const int64_t now = now_ms();
   if (!progress->on || now - progress->shown_ms < SHOW_EVERY_MS) return;
   progress->shown_ms = now;
   const double seconds = (double)(now - progress->start_ms) / 1e3;
   const double rate = seconds > 0 ? (double)done / seconds : 0;
-  fprintf(stderr, "\r%llu of %llu %s", (unsigned long long)done, (unsigned long long)all,
-          progress->what);
-  if (rate > 0) {
-    fprintf(stderr, ", %.3g a second, %.0f s left", rate, (double)(all - done) / rate);
-  }
+  fprintf(stderr, "\r%llu", (unsigned long long)done);
+  if (all > 0) fprintf(stderr, " of %llu", (unsigned long long)all);
+  fprintf(stderr, " %s", progress->what);
+  if (rate > 0) fprintf(stderr, ", %.3g a second", rate);
+  if (rate > 0 && all > 0) fprintf(stderr, ", %.0f s left", (double)(all - done) / rate);
   fputs("\033[K", stderr);
   fflush(stderr);
 }

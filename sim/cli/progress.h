@@ -12,7 +12,8 @@ struct kc_progress {
 };
 
 void kc_progress_start(struct kc_progress *progress, const char *what);
-/* Shows the count, the rate and the time left, at most four times a second. */
+/* Shows the count, the rate and the time left, at most four times a second. `all` 0: nobody knows
+ * how much there is to do, and no time left is shown. */
 void kc_progress_show(struct kc_progress *progress, uint64_t done, uint64_t all);
 /* Takes the line away. */
 void kc_progress_end(struct kc_progress *progress);

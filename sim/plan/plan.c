@@ -174,6 +174,9 @@ static enum kc_err evaluate_batch(struct kc_plan *plan, const struct kc_search_p
     batch.run[i].worst = judgement.worst;
   }
   plan->run_count += count;
+  if (plan->request.progress != NULL) {
+    plan->request.progress(plan->request.progress_context, plan->run_count, plan->planned_runs);
+  }
   return KC_OK;
 }
 
@@ -340,6 +343,7 @@ static enum kc_err check_exhaustively(struct kc_plan *plan, const struct kc_sear
   const struct kc_search_problem problem = problem_of(plan);
   struct kc_search_result all;
   const uint32_t own = plan->run_count;
+  plan->planned_runs = own + few->candidates;
   const enum kc_err err = kc_search_all(&problem, is_highest(plan), &all, diag);
   plan->count.exhaustive_runs = all.run_count;
   plan->agrees = err == KC_OK && few->found == all.found;
@@ -353,6 +357,7 @@ static enum kc_err check_exhaustively(struct kc_plan *plan, const struct kc_sear
     plan->better = (struct kc_search_probe){plan->searched[probe->column], probe->replicas};
   }
   KC_ASSERT(own <= plan->run_count);
+  plan->planned_runs = 0;
   plan->run_count = own;
   kc_search_free(&all);
   return err;

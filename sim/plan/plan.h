@@ -44,6 +44,10 @@ struct kc_plan_request {
   uint32_t threads;              /* >= 1 */
   const char *version;           /* of the program */
   bool (*interrupted)(void *context); /* may be NULL; asked from every thread */
+  /* Told after each batch, on the caller's thread: how many were run, of how many (0: the search
+   * does not know). May be NULL. */
+  void (*progress)(void *progress_context, uint64_t done, uint64_t all);
+  void *progress_context;
   struct kc_store *store;        /* NULL: nothing is kept, nothing is known */
 };
 
@@ -98,6 +102,7 @@ struct kc_plan {
   struct kc_inputs *inputs;
   struct kc_plan_run *run;        /* heap; every evaluation in order */
   uint32_t run_count, run_capacity;
+  uint64_t planned_runs;           /* while the whole grid is run; else 0 */
   struct kc_known_points known;   /* of request.store */
   int64_t sweep_id;               /* in it */
   struct kc_plan_counts count;

@@ -210,7 +210,7 @@ static enum kc_err bound(struct building *b, uint32_t c, const struct kc_run *ru
   int worst;
   KC_TRY(kc_bound_floors(run, &plan->workload, &column->floors, diag));
   column->cap = run->max_running;
-  column->lost = kc_bound_lost(run, &plan->workload);
+  column->lost = plan->workload.certain ? kc_bound_lost(run, &plan->workload) : 0;
   column->hopeless = column->lost > plan->request.lost ||
                      (plan->request.lost <= 0 && kc_plan_floor_excess(plan, column, &worst) > 1);
   search->replicas_min = column->hopeless ? UINT32_MAX : fewest_replicas(plan, run);
