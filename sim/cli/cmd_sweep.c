@@ -156,6 +156,7 @@ static enum kc_err emit(void *context, uint64_t number, const struct kc_point_re
 {
   struct running *running = context;
   KC_ASSERT(result != NULL);
+  kc_progress_hide(&running->progress);
   return kc_sweep_output_point(&running->output, number, result, diag);
 }
 

@@ -38,11 +38,19 @@ void kc_progress_show(struct kc_progress *progress, uint64_t done, uint64_t all)
   if (rate > 0 && all > 0) fprintf(stderr, ", %.0f s left", (double)(all - done) / rate);
   fputs("\033[K", stderr);
   fflush(stderr);
+  progress->visible = true;
+}
+
+void kc_progress_hide(struct kc_progress *progress)
+{
+  KC_ASSERT(progress->what != NULL);
+  if (progress->visible) fputs("\r\033[K", stderr);
+  progress->visible = false;
 }
 
 void kc_progress_end(struct kc_progress *progress)
 {
-  KC_ASSERT(progress->what != NULL);
-  if (progress->on) fputs("\r\033[K", stderr);
+  kc_progress_hide(progress);
+  KC_ASSERT(!progress->visible);
   progress->on = false;
 }

@@ -58,6 +58,13 @@ static enum kc_err add_axis(struct kc_vary *grid, const char *key, size_t bytes,
   return KC_OK;
 }
 
+static enum kc_err too_many(const struct kc_vary_axis *axis, struct kc_diag *diag)
+{
+  KC_ASSERT(axis->count <= KC_VARY_VALUES_MAX);
+  return kc_fail(diag, KC_ERR_LIMIT, "--vary: %s has more than %d values", axis->key,
+                 (int)KC_VARY_VALUES_MAX);
+}
+
 /* Takes over `label` and `sets`, also on failure; either may be NULL (memory ran out). The first
  * `others` values of the axis are those that it may not repeat. */
 static enum kc_err add_value(struct kc_vary_axis *axis, char *label, char *sets,
@@ -70,8 +77,7 @@ static enum kc_err add_value(struct kc_vary_axis *axis, char *label, char *sets,
     err = kc_fail(diag, KC_ERR_USAGE, "--vary: %s has the value \"%.64s\" twice", axis->key, label);
   }
   if (err == KC_OK && axis->count == KC_VARY_VALUES_MAX) {
-    err = kc_fail(diag, KC_ERR_LIMIT, "--vary: %s has more than %d values", axis->key,
-                  (int)KC_VARY_VALUES_MAX);
+    err = too_many(axis, diag);
   }
   if (err == KC_OK && axis->count == axis->room) {
     const uint32_t room = axis->room == 0 ? 16 : axis->room * 2;
@@ -172,6 +178,9 @@ static enum kc_err add_range(struct kc_vary_axis *axis, const char *text, size_t
   KC_TRY(parse_range(axis, text, bytes, dots, &range, diag));
   const double limit = range.last + (range.last < 0 ? -range.last : range.last) * 1e-12;
   double value = range.first;
+  if (!range.factor && (range.last - range.first) / range.step >= KC_VARY_VALUES_MAX) {
+    return too_many(axis, diag);
+  }
   const uint32_t others = axis->count; /* values of one range ascend */
   KC_ASSERT(value <= limit);
   for (uint32_t i = 1; value <= limit; i++) {
