@@ -150,7 +150,7 @@ uint32_t kc_exec_row_entries(uint64_t max_model_len, uint32_t page_tokens, uint3
 
 size_t kc_exec_need(const struct kc_exec_config *config);
 enum kc_err kc_exec_init(struct kc_exec *exec, const struct kc_exec_config *config,
-                        struct kc_arena *arena, struct kc_diag *diag);
+                         struct kc_arena *arena, struct kc_diag *diag);
 /* Gives back what a device holds. The arena is the caller's. */
 void kc_exec_deinit(struct kc_exec *exec);
 struct kc_executor kc_exec_executor(struct kc_exec *exec);

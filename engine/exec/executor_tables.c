@@ -12,7 +12,7 @@
 /* ---- memory ---- */
 
 size_t kc_exec_lay_out(const struct kc_exec_array *array, size_t count, struct kc_arena *arena,
-                             bool *failed)
+                       bool *failed)
 {
   size_t bytes = 0;
   KC_ASSERT(count > 0);
@@ -28,7 +28,7 @@ size_t kc_exec_lay_out(const struct kc_exec_array *array, size_t count, struct k
 }
 
 size_t kc_exec_lay_out_tables(const struct kc_exec *exec, struct kc_exec_tables *t,
-                             struct kc_arena *arena, bool *failed)
+                              struct kc_arena *arena, bool *failed)
 {
   const size_t slots = exec->slots;
   KC_ASSERT(slots > 0);
@@ -132,10 +132,10 @@ void kc_exec_fetch_verdicts(struct kc_exec *exec)
   KC_ASSERT(exec->slots > 0);
   if (kc_site_is_host(site) || exec->config.integrity == KC_INTEGRITY_OFF) return;
   status = kc_site_fetch(site, exec->host.verdict, exec->on.verdict,
-                          exec->slots * sizeof *exec->host.verdict);
+                         exec->slots * sizeof *exec->host.verdict);
   if (status == KC_OP_OK) {
     status = kc_site_fetch(site, exec->host.counter, exec->on.counter,
-                            KC_TAG_COUNTERS * sizeof *exec->host.counter);
+                           KC_TAG_COUNTERS * sizeof *exec->host.counter);
   }
   if (status != KC_OP_OK) exec->status[0] = status;
 }
@@ -150,7 +150,7 @@ void kc_exec_fetch_events(struct kc_exec *exec, uint64_t step)
   if (kc_site_is_host(&exec->site) || known >= end) return;
   const enum kc_op_status status =
       kc_site_fetch(&exec->site, exec->host.ring + known, exec->on.ring + known,
-                     (end - known) * sizeof *exec->host.ring);
+                    (end - known) * sizeof *exec->host.ring);
   if (status != KC_OP_OK || kc_site_wait(&exec->site) != KC_OP_OK) {
     exec->status[0] = KC_OP_DEVICE;
     return;

@@ -23,7 +23,7 @@ struct kc_site kc_site_or_host(const struct kc_site *site)
 /* ---- memory ---- */
 
 enum kc_err kc_site_arena(const struct kc_site *site, struct kc_arena *arena, size_t bytes,
-                           struct kc_diag *diag)
+                          struct kc_diag *diag)
 {
   KC_ASSERT(bytes > 0);
   if (kc_site_is_host(site)) return kc_arena_init(arena, bytes, diag);
@@ -44,7 +44,7 @@ void kc_site_arena_free(const struct kc_site *site, struct kc_arena *arena)
 }
 
 enum kc_err kc_site_pinned(const struct kc_site *site, struct kc_arena *arena, size_t bytes,
-                            struct kc_diag *diag)
+                           struct kc_diag *diag)
 {
   KC_ASSERT(bytes > 0);
   if (kc_site_is_host(site)) return kc_arena_init(arena, bytes, diag);
@@ -70,14 +70,14 @@ void kc_site_pinned_free(const struct kc_site *site, struct kc_arena *arena)
 /* ---- copies ---- */
 
 enum kc_op_status kc_site_put(const struct kc_site *site, void *to, const void *from,
-                               uint64_t bytes)
+                              uint64_t bytes)
 {
   KC_ASSERT(to != NULL && from != NULL);
   return to == from ? KC_OP_OK : site->ops->upload(site->context, to, from, bytes);
 }
 
 enum kc_op_status kc_site_send(const struct kc_site *site, void *to, const void *from,
-                                uint64_t bytes)
+                               uint64_t bytes)
 {
   KC_ASSERT(!kc_site_is_host(site) || to == from);
   if (kc_site_is_host(site)) return KC_OP_OK;
@@ -85,7 +85,7 @@ enum kc_op_status kc_site_send(const struct kc_site *site, void *to, const void 
 }
 
 enum kc_op_status kc_site_fetch(const struct kc_site *site, void *to, const void *from,
-                                 uint64_t bytes)
+                                uint64_t bytes)
 {
   KC_ASSERT(!kc_site_is_host(site) || to == from);
   if (kc_site_is_host(site)) return KC_OP_OK;
@@ -100,7 +100,7 @@ enum kc_op_status kc_site_wait(const struct kc_site *site)
 /* ---- errors ---- */
 
 enum kc_err kc_site_fail(const struct kc_site *site, enum kc_op_status status, const char *what,
-                          struct kc_diag *diag)
+                         struct kc_diag *diag)
 {
   KC_ASSERT(status != KC_OP_OK);
   const char *said = site->ops->error(site->context);
@@ -139,7 +139,7 @@ static const struct kc_module *look_up(struct kc_accelerator *device, const char
 }
 
 enum kc_err kc_accelerator_open(struct kc_accelerator *device, const char *path, int index,
-                           struct kc_diag *diag)
+                                struct kc_diag *diag)
 {
   char why[WHY_BYTES] = "the GPU cannot be used";
   KC_ASSERT(path != NULL && index >= 0);

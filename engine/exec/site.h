@@ -31,29 +31,29 @@ static inline bool kc_site_is_host(const struct kc_site *site)
 /* Memory that operations reach. KC_ERR_MEMORY, KC_ERR_LIMIT (host); KC_ERR_NO_FIT when the device
  * has no room. Freeing an arena that was never made is allowed. */
 enum kc_err kc_site_arena(const struct kc_site *site, struct kc_arena *arena, size_t bytes,
-                           struct kc_diag *diag);
+                          struct kc_diag *diag);
 void kc_site_arena_free(const struct kc_site *site, struct kc_arena *arena);
 
 /* Memory of the host that copies to and from the device reach without a stop. Zeroed. */
 enum kc_err kc_site_pinned(const struct kc_site *site, struct kc_arena *arena, size_t bytes,
-                            struct kc_diag *diag);
+                           struct kc_diag *diag);
 void kc_site_pinned_free(const struct kc_site *site, struct kc_arena *arena);
 
 /* Copies during set-up; `to` and `from` may be the same on the host. Waits. */
 enum kc_op_status kc_site_put(const struct kc_site *site, void *to, const void *from,
-                               uint64_t bytes);
+                              uint64_t bytes);
 /* Copies in order with the operations; the host's memory is pinned and stays as it is until
  * kc_site_wait. On the host both must be the same memory, and nothing happens. */
 enum kc_op_status kc_site_send(const struct kc_site *site, void *to, const void *from,
-                                uint64_t bytes);
+                               uint64_t bytes);
 enum kc_op_status kc_site_fetch(const struct kc_site *site, void *to, const void *from,
-                                 uint64_t bytes);
+                                uint64_t bytes);
 enum kc_op_status kc_site_wait(const struct kc_site *site);
 
 /* The error of an operation that was refused: KC_ERR_DEVICE, or KC_ERR_NO_FIT for memory; `what` is
  * a few words, "the tag check". */
 enum kc_err kc_site_fail(const struct kc_site *site, enum kc_op_status status, const char *what,
-                          struct kc_diag *diag);
+                         struct kc_diag *diag);
 
 /* ---- devices ---- */
 
@@ -67,7 +67,7 @@ struct kc_accelerator {
 /* `path` of the module. KC_ERR_DEVICE with a sentence about what is missing: the module, the
  * driver, the device, or its age. */
 enum kc_err kc_accelerator_open(struct kc_accelerator *device, const char *path, int index,
-                           struct kc_diag *diag);
+                                struct kc_diag *diag);
 /* What is free now; info is read again. */
 enum kc_err kc_accelerator_info(struct kc_accelerator *device, struct kc_diag *diag);
 void kc_accelerator_close(struct kc_accelerator *device);
