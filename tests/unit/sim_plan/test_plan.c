@@ -187,6 +187,45 @@ static void twins_are_equal(void **state)
   assert_true(twins > 10);
 }
 
+/* Whatever a bound excludes fails when it is run all the same: dense and with experts, vllm and
+ * sglang. */
+static void what_bounds_exclude_fails(void **state)
+{
+  (void)state;
+  static const char *const changes[][2] = {
+      {"workload.rate=96", "pools.serve.moe.skew=0"},
+      {"workload.rate=96", "model=qwen3-30b-a3b"},
+      {"workload.rate=96", "pools.serve.scheduler.policy=sglang-0.5"}};
+  int excluded = 0;
+  for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+    struct kc_diag diag = {0};
+    struct kc_plan_request *request = chat_request();
+    const char *sets[] = {"workload.limit=300", chat[2], changes[i][0], changes[i][1]};
+    request->sets = sets;
+    request->set_count = 4;
+    require(request, "e2e_p95_ms<=4000");
+    struct kc_plan *plan = solve(request);
+    struct kc_plan_sets *made = calloc(1, sizeof *made);
+    for (uint32_t c = 0; c < plan->search_count; c += 3) {
+      for (uint32_t r = 1; r <= 6 && r < plan->search[c].replicas_min; r++) {
+        const struct kc_search_probe probe = {plan->searched[c], r};
+        uint32_t index;
+        made->count = 0;
+        kc_plan_serving_sets(plan, &probe, made);
+        if (kc_plan_evaluate(plan, &probe, made, &index, &diag) != KC_OK) {
+          fail_msg("%s", diag.text);
+        }
+        assert_true(plan->run[index].excess > 1);
+        excluded++;
+      }
+    }
+    free(made);
+    close_plan(plan, request);
+  }
+  print_message("%d candidates that bounds exclude, each run and failed\n", excluded);
+  assert_true(excluded > 20);
+}
+
 /* A requirement that more replicas can miss: no failure decides another, and the grid agrees. */
 static void costs_are_no_reason_to_skip(void **state)
 {
@@ -315,6 +354,7 @@ int main(void)
       cmocka_unit_test(threads_change_nothing),
       cmocka_unit_test(spare_and_headroom_cost),
       cmocka_unit_test(twins_are_equal),
+      cmocka_unit_test(what_bounds_exclude_fails),
       cmocka_unit_test(costs_are_no_reason_to_skip),
       cmocka_unit_test(the_impossible_is_explained),
       cmocka_unit_test(what_does_not_fit_is_not_run),
