@@ -209,13 +209,13 @@ static int print_plan(const struct kc_plan_answer *answer, bool json)
   return kc_cli_finish(plan->found && !disagrees ? 0 : 1);
 }
 
-static void tell_stored(const struct kc_plan *plan, const char *database)
+static void tell_stored(const char *database, int64_t sweep_id, uint64_t known)
 {
   char path[KC_DIAG_PATH_BYTES];
   snprintf(path, sizeof path, "%s", database);
   kc_text_clean(path);
-  kc_cli_note("the plan is sweep %lld of %s; %llu of its runs were known",
-              (long long)plan->sweep_id, path, (unsigned long long)plan->count.known);
+  kc_cli_note("the runs are sweep %lld of %s; %llu of them were known", (long long)sweep_id, path,
+              (unsigned long long)known);
 }
 
 static void show_progress(void *context, uint64_t done, uint64_t all)
@@ -247,7 +247,9 @@ static int make_plan(struct kc_plan_request *request, const struct arguments *a)
     enum kc_err err = kc_plan_solve(plan, &diag);
     if (err == KC_OK) err = add_details(plan, answer, &diag);
     kc_progress_end(&progress);
-    if (err == KC_OK && a->database_given) tell_stored(plan, a->database);
+    if (err == KC_OK && a->database_given) {
+      tell_stored(a->database, plan->sweep_id, plan->count.known);
+    }
     status = err != KC_OK ? kc_cli_fail(&diag) : print_plan(answer, a->json);
   }
   if (plan != NULL) kc_plan_free(plan);
@@ -268,6 +270,20 @@ static int print_rate(const struct kc_rate *rate, const struct arguments *a)
   return status != 0 ? status : kc_cli_finish(rate->best != UINT32_MAX ? 0 : 1);
 }
 
+static int find_rate_stored(struct kc_rate *rate, struct kc_rate_request *request,
+                            struct kc_diag_list *problems, const struct arguments *a)
+{
+  struct kc_diag diag = {0};
+  if (a->database_given && kc_store_open(&request->store, a->database, &diag) != KC_OK) {
+    return kc_cli_fail(&diag);
+  }
+  const enum kc_err err = kc_rate_find(rate, request, problems);
+  kc_store_close(request->store);
+  if (err != KC_OK) return kc_cli_fail_list(problems);
+  if (a->database_given) tell_stored(a->database, rate->sweep_id, rate->known);
+  return print_rate(rate, a);
+}
+
 static int find_rate(const struct kc_plan_request *plan, const struct arguments *a)
 {
   struct kc_diag diag = {0};
@@ -284,11 +300,10 @@ static int find_rate(const struct kc_plan_request *plan, const struct arguments 
                                         .set_count = plan->set_count, .lost = plan->lost,
                                         .require_count = plan->require_count,
                                         .tolerance = a->tolerance / 100,
-                                        .context = {.inputs = inputs, .version = plan->version,
-                                                    .interrupted = plan->interrupted}};
+                                        .inputs = inputs, .version = plan->version,
+                                        .interrupted = plan->interrupted};
     memcpy(request->require, plan->require, sizeof request->require);
-    status = kc_rate_find(rate, request, problems) != KC_OK ? kc_cli_fail_list(problems)
-                                                            : print_rate(rate, a);
+    status = find_rate_stored(rate, request, problems, a);
   }
   kc_inputs_destroy(inputs);
   free(rate);
@@ -306,7 +321,6 @@ static enum kc_err check_rate_options(const struct arguments *a, struct kc_diag 
   }
   if (a->replicas_given) stray = "replicas";
   if (a->exhaustive) stray = "exhaustive";
-  if (a->database_given) stray = "db";
   if (a->spare > 0) stray = "spare";
   if (a->headroom > 0) stray = "headroom";
   if (a->prices.count > 0) stray = "price";

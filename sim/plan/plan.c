@@ -134,7 +134,7 @@ static void evaluate_task(void *context, uint32_t task)
                                           .version = plan->request.version,
                                           .interrupted = plan->request.interrupted,
                                           .known = plan->request.store != NULL
-                                                       ? kc_plan_store_knows : NULL,
+                                                       ? kc_known_answer : NULL,
                                           .known_context = (void *)&plan->known};
   const struct kc_point_spec spec = {
       .path = plan->request.path, .sets = all,

@@ -6,10 +6,7 @@
 #include <string.h>
 
 #include "engine/base/check.h"
-#include "engine/base/file.h"
 #include "sim/plan/plan_parts.h"
-
-enum { SCENARIO_BYTES_MAX = 1 << 20 };
 
 /* ---- the question's row ---- */
 
@@ -43,81 +40,31 @@ static char *axes_text(const struct kc_plan *plan)
   return NULL;
 }
 
-static char *sets_text(const struct kc_plan *plan)
-{
-  char *text = NULL;
-  size_t bytes = 0;
-  FILE *out = open_memstream(&text, &bytes);
-  KC_ASSERT(plan->request.set_count == 0 || plan->request.sets != NULL);
-  if (out == NULL) return NULL;
-  for (size_t i = 0; i < plan->request.set_count; i++) fprintf(out, "%s\n", plan->request.sets[i]);
-  if (fclose(out) == 0) return text;
-  free(text);
-  return NULL;
-}
-
-static void digest(const char *const *part, size_t count, char hex[KC_SHA256_HEX_BYTES])
-{
-  struct kc_sha256 sha;
-  kc_sha256_init(&sha);
-  for (size_t i = 0; i < count; i++) {
-    KC_ASSERT(part[i] != NULL);
-    kc_sha256_update_u64(&sha, strlen(part[i]));
-    kc_sha256_update(&sha, part[i], strlen(part[i]));
-  }
-  kc_sha256_final_hex(&sha, hex);
-}
-
 static uint64_t candidates_of(const struct kc_plan *plan)
 {
   KC_ASSERT(plan->column_count > 0);
   return (uint64_t)plan->column_count * plan->request.space.replica_count;
 }
 
-static enum kc_err begin(struct kc_plan *plan, const char *scenario_text, struct kc_diag *diag)
-{
-  char name[160], hex[KC_SHA256_HEX_BYTES];
-  char *axes = axes_text(plan), *sets = sets_text(plan);
-  enum kc_err err = KC_ERR_MEMORY;
-  snprintf(name, sizeof name, "plan: %s", plan->base.scenario.name);
-  KC_ASSERT(plan->request.store != NULL);
-  if (axes == NULL || sets == NULL) {
-    kc_fail(diag, KC_ERR_MEMORY, "no memory for the plan");
-  } else {
-    const char *const part[] = {plan->base.scenario.sha256, sets, axes, "plan"};
-    digest(part, sizeof part / sizeof part[0], hex);
-    const struct kc_sweep_header header = {
-        .name = name, .sweep_sha256 = hex, .scenario_sha256 = plan->base.scenario.sha256,
-        .scenario_text = scenario_text, .sets = sets, .axes = axes,
-        .points = candidates_of(plan) + KC_PLAN_DETAILS_MAX};
-    err = kc_store_sweep_begin(plan->request.store, &header, &plan->sweep_id, diag);
-  }
-  free(axes);
-  free(sets);
-  return err;
-}
-
 enum kc_err kc_plan_store_open(struct kc_plan *plan, struct kc_diag *diag)
 {
-  struct kc_file file;
+  char name[160];
   if (plan->request.store == NULL) return KC_OK;
-  KC_TRY(kc_file_open(&file, plan->request.path, SCENARIO_BYTES_MAX, diag));
-  char *text = strndup(file.data, file.bytes);
-  kc_file_close(&file);
-  const enum kc_err err = text == NULL ? kc_fail(diag, KC_ERR_MEMORY, "no memory for the scenario")
-                                       : begin(plan, text, diag);
-  free(text);
+  char *axes = axes_text(plan);
+  if (axes == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the plan");
+  snprintf(name, sizeof name, "plan: %s", plan->base.scenario.name);
+  const struct kc_question question = {
+      .name = name, .path = plan->request.path, .sets = plan->request.sets,
+      .set_count = plan->request.set_count, .axes = axes, .kind = "plan",
+      .points = candidates_of(plan) + KC_PLAN_DETAILS_MAX};
+  const enum kc_err err =
+      kc_question_begin(plan->request.store, &question, &plan->sweep_id, diag);
+  free(axes);
   KC_ASSERT(err != KC_OK || plan->sweep_id > 0);
   return err == KC_OK ? kc_known_open(&plan->known, plan->request.store, diag) : err;
 }
 
 /* ---- points ---- */
-
-bool kc_plan_store_knows(void *known, const char *config_sha256, struct kc_point_result *result)
-{
-  KC_ASSERT(known != NULL && result != NULL);
-  return kc_known_has(known, config_sha256);
-}
 
 uint64_t kc_plan_store_number(const struct kc_plan *plan, const struct kc_search_probe *probe)
 {

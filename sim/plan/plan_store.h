@@ -15,9 +15,6 @@ enum { KC_PLAN_DETAILS_MAX = 64 };
  * store; KC_ERR_FILE, KC_ERR_MEMORY. */
 enum kc_err kc_plan_store_open(struct kc_plan *plan, struct kc_diag *diag);
 
-/* For kc_point_context.known; `known` is &plan->known. Any thread. */
-bool kc_plan_store_knows(void *known, const char *config_sha256, struct kc_point_result *result);
-
 /* The number of a candidate. */
 uint64_t kc_plan_store_number(const struct kc_plan *plan, const struct kc_search_probe *probe);
 

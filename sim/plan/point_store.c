@@ -5,12 +5,85 @@
 #include <string.h>
 
 #include "engine/base/check.h"
+#include "engine/base/file.h"
+
+enum { SCENARIO_BYTES_MAX = 1 << 20 };
 
 struct kc_known_point {
   char config_sha256[KC_SHA256_HEX_BYTES];
   int64_t sweep_id;
   uint64_t number;
 };
+
+/* ---- the question ---- */
+
+/* All that decides which points there are and what each asks, in one digest. */
+static void digest(const struct kc_question *question, const char *scenario_sha256,
+                   const char *sets, char hex[KC_SHA256_HEX_BYTES])
+{
+  struct kc_sha256 sha;
+  const char *const part[] = {scenario_sha256, sets, question->axes, question->kind};
+  kc_sha256_init(&sha);
+  for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
+    KC_ASSERT(part[i] != NULL);
+    kc_sha256_update_u64(&sha, strlen(part[i]));
+    kc_sha256_update(&sha, part[i], strlen(part[i]));
+  }
+  kc_sha256_final_hex(&sha, hex);
+}
+
+/* The changes of every point, one a line; heap. */
+static char *join_sets(const struct kc_question *question)
+{
+  size_t bytes = 1, used = 0;
+  for (size_t i = 0; i < question->set_count; i++) bytes += strlen(question->sets[i]) + 1;
+  char *text = malloc(bytes);
+  if (text == NULL) return NULL;
+  for (size_t i = 0; i < question->set_count; i++) {
+    const size_t length = strlen(question->sets[i]);
+    memcpy(text + used, question->sets[i], length);
+    used += length;
+    text[used++] = '\n';
+  }
+  KC_ASSERT(used == bytes - 1);
+  text[used] = '\0';
+  return text;
+}
+
+static enum kc_err begin(struct kc_store *store, const struct kc_question *question,
+                         const char *text, size_t bytes, int64_t *sweep_id, struct kc_diag *diag)
+{
+  struct kc_sha256 sha;
+  char scenario_sha256[KC_SHA256_HEX_BYTES], sweep_sha256[KC_SHA256_HEX_BYTES];
+  char *sets = join_sets(question), *copy = strndup(text, bytes);
+  enum kc_err err = KC_ERR_MEMORY;
+  kc_sha256_init(&sha);
+  kc_sha256_update(&sha, text, bytes);
+  kc_sha256_final_hex(&sha, scenario_sha256);
+  if (sets == NULL || copy == NULL) {
+    kc_fail(diag, KC_ERR_MEMORY, "no memory for the question's row");
+  } else {
+    digest(question, scenario_sha256, sets, sweep_sha256);
+    const struct kc_sweep_header header = {
+        .name = question->name, .sweep_sha256 = sweep_sha256, .scenario_sha256 = scenario_sha256,
+        .scenario_text = copy, .sets = sets, .axes = question->axes, .points = question->points};
+    err = kc_store_sweep_begin(store, &header, sweep_id, diag);
+  }
+  free(sets);
+  free(copy);
+  return err;
+}
+
+enum kc_err kc_question_begin(struct kc_store *store, const struct kc_question *question,
+                              int64_t *sweep_id, struct kc_diag *diag)
+{
+  struct kc_file file;
+  KC_ASSERT(store != NULL && question->axes != NULL);
+  KC_TRY(kc_file_open(&file, question->path, SCENARIO_BYTES_MAX, diag));
+  const enum kc_err err = begin(store, question, file.data, file.bytes, sweep_id, diag);
+  kc_file_close(&file);
+  return err;
+}
 
 /* ---- what is known ---- */
 
@@ -66,6 +139,12 @@ bool kc_known_has(const struct kc_known_points *known, const char *config_sha256
 {
   KC_ASSERT(known->count == 0 || known->point != NULL);
   return find(known, config_sha256) != NULL;
+}
+
+bool kc_known_answer(void *known, const char *config_sha256, struct kc_point_result *result)
+{
+  KC_ASSERT(known != NULL && result != NULL);
+  return kc_known_has(known, config_sha256);
 }
 
 enum kc_err kc_known_open(struct kc_known_points *known, struct kc_store *store,

@@ -1,5 +1,7 @@
-/* Points in the database: what a sweep or a plan knows already, and the row of a finished point.
+/* Points in the database: the row of the question they answer, what is known already, and the row
+ * of a finished point.
  *
+ *   scenario, changes, axes --begin--> row of the sweep
  *   database --open--> index of hashes --has (any thread)--> this point need not be run
  *                                     `-read (one thread)--> its figures
  *   result + changes --row--> what kc_store_points_write takes
@@ -11,6 +13,22 @@
 #include "sim/store/store_sweep.h"
 
 enum { KC_POINT_ROW_SETS_MAX = 64 };
+
+/* What points are asked of: a sweep, a plan, a highest rate. */
+struct kc_question {
+  const char *name;             /* as people read it */
+  const char *path;             /* of the scenario */
+  const char *const *sets;      /* "key=value", of every point */
+  size_t set_count;
+  const char *axes;             /* what is varied, and what is asked of it */
+  const char *kind;             /* "run", "bill", "plan", "rate" */
+  uint64_t points;              /* of the whole question */
+};
+
+/* Finds or makes its row. Equal questions, by the scenario's bytes, changes, axes and kind, are one
+ * row. Errors of the store; KC_ERR_FILE, KC_ERR_MEMORY. */
+enum kc_err kc_question_begin(struct kc_store *store, const struct kc_question *question,
+                              int64_t *sweep_id, struct kc_diag *diag);
 
 struct kc_known_point;
 
@@ -28,6 +46,9 @@ void kc_known_close(struct kc_known_points *known); /* all-zero is fine */
 
 /* Whether a finished point has that hash. O(log n); any thread. */
 bool kc_known_has(const struct kc_known_points *known, const char *config_sha256);
+
+/* The same for kc_point_context.known; `known` is a struct kc_known_points. Any thread. */
+bool kc_known_answer(void *known, const char *config_sha256, struct kc_point_result *result);
 
 /* Fills a result, whose hash is known, from the database. *own (may be NULL): the row is this very
  * point's, so there is nothing to write. One thread. */

@@ -15,6 +15,7 @@ struct finding {
   struct kc_rate *rate;
   const struct kc_rate_request *request;
   struct kc_point *scratch;
+  struct kc_known_points known;
   uint64_t unit, most; /* load to begin with; none above it is tried */
 };
 
@@ -35,6 +36,56 @@ static size_t load_sets(const struct finding *finding, uint64_t load, char text[
   return 1;
 }
 
+/* ---- the database ---- */
+
+static enum kc_err begin_stored(struct finding *finding, struct kc_diag *diag)
+{
+  const struct kc_rate_request *request = finding->request;
+  const struct kc_rate *rate = finding->rate;
+  char name[160], axes[KC_REQUIREMENTS_MAX * KC_REQUIREMENT_BYTES + 96];
+  size_t used = 0;
+  if (request->store == NULL) return KC_OK;
+  snprintf(name, sizeof name, "highest rate: %s", rate->base.scenario.name);
+  for (uint32_t i = 0; i < rate->require_count; i++) {
+    used += (size_t)snprintf(axes + used, sizeof axes - used, "%s\n", rate->require[i].text);
+  }
+  used += (size_t)snprintf(axes + used, sizeof axes - used, "lost=%.17g tolerance=%.17g\n",
+                           request->lost, request->tolerance);
+  KC_ASSERT(used < sizeof axes);
+  const struct kc_question question = {.name = name, .path = request->path,
+                                       .sets = request->sets, .set_count = request->set_count,
+                                       .axes = axes, .kind = "rate",
+                                       .points = KC_RATE_PROBES_MAX};
+  KC_TRY(kc_question_begin(request->store, &question, &finding->rate->sweep_id, diag));
+  return kc_known_open(&finding->known, request->store, diag);
+}
+
+/* Fills a result that is known, or writes one that is not. */
+static enum kc_err exchange(struct finding *finding, struct kc_point_result *result,
+                            const char *const *sets, size_t set_count, struct kc_diag *diag)
+{
+  struct kc_rate *rate = finding->rate;
+  struct kc_stored_point point;
+  bool there = false;
+  if (finding->request->store == NULL) return KC_OK;
+  if (result->known) {
+    rate->known++;
+    KC_TRY(kc_known_read(&finding->known, rate->sweep_id, rate->probe_count, result, &there,
+                         diag));
+  }
+  if (there) return KC_OK;
+  struct kc_point_row *row = calloc(1, sizeof *row);
+  if (row == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory to store a point");
+  KC_ASSERT(rate->probe_count < KC_RATE_PROBES_MAX);
+  kc_point_row_fill(row, rate->probe_count, result, sets, set_count, &point);
+  const enum kc_err err =
+      kc_store_points_write(finding->request->store, rate->sweep_id, &point, 1, diag);
+  free(row);
+  return err;
+}
+
+/* ---- the bracket ---- */
+
 /* Evaluates a load, as the next probe. */
 static enum kc_err probe_load(struct finding *finding, uint64_t load, bool *holds,
                               struct kc_diag *diag)
@@ -53,9 +104,12 @@ static enum kc_err probe_load(struct finding *finding, uint64_t load, bool *hold
   for (size_t i = 0; i < own; i++) sets[request->set_count + i] = text[i];
   const struct kc_point_spec spec = {.path = request->path, .sets = sets,
                                      .set_count = request->set_count + own};
-  const enum kc_err err =
-      kc_point_evaluate(&request->context, &spec, finding->scratch, &probe->result);
+  const struct kc_point_context context = {
+      .inputs = request->inputs, .version = request->version, .interrupted = request->interrupted,
+      .known = request->store != NULL ? kc_known_answer : NULL, .known_context = &finding->known};
+  const enum kc_err err = kc_point_evaluate(&context, &spec, finding->scratch, &probe->result);
   if (err != KC_OK) return kc_fail(diag, err, "interrupted");
+  KC_TRY(exchange(finding, &probe->result, &sets[request->set_count], own, diag));
   if (probe->result.status != KC_POINT_DONE) {
     *diag = probe->result.why;
     return diag->code;
@@ -144,7 +198,8 @@ static enum kc_err find(struct finding *finding, struct kc_diag *diag)
   finding->unit = rate->closed ? work->closed.concurrency : KC_RATE_UNIT;
   finding->most = rate->closed ? 65536 : (uint64_t)KC_RATE_UNIT << KC_RATE_DOUBLINGS;
   KC_ASSERT(finding->unit > 0);
-  if (!rate->closed) KC_TRY(measure_arrivals(rate, finding->request->context.inputs, diag));
+  if (!rate->closed) KC_TRY(measure_arrivals(rate, finding->request->inputs, diag));
+  KC_TRY(begin_stored(finding, diag));
   KC_TRY(find_bracket(finding, diag));
   return narrow(finding, diag);
 }
@@ -163,6 +218,7 @@ enum kc_err kc_rate_find(struct kc_rate *rate, const struct kc_rate_request *req
                               ? kc_fail(&diag, KC_ERR_MEMORY, "no memory for a scenario")
                               : find(&finding, &diag);
   free(finding.scratch);
+  kc_known_close(&finding.known);
   if (err == KC_OK) return KC_OK;
   return kc_diag_list_add(problems, diag.code, diag.path, diag.line, diag.column, "%s", diag.text);
 }

@@ -10,7 +10,7 @@
 #ifndef KC_SIM_PLAN_RATE_H
 #define KC_SIM_PLAN_RATE_H
 
-#include "sim/plan/point.h"
+#include "sim/plan/point_store.h"
 #include "sim/scenario/require.h"
 
 enum { KC_RATE_PROBES_MAX = 64, KC_RATE_UNIT = 1000, KC_RATE_DOUBLINGS = 12 };
@@ -23,7 +23,10 @@ struct kc_rate_request {
   uint32_t require_count;  /* 0: the scenario's slo */
   double lost;             /* share of requests that may end without an answer */
   double tolerance;        /* share; the bracket's width, > 0 */
-  struct kc_point_context context;
+  struct kc_store *store;  /* NULL: nothing is kept, nothing is known */
+  struct kc_inputs *inputs;
+  const char *version;     /* of the program */
+  bool (*interrupted)(void *context); /* may be NULL */
 };
 
 /* One evaluation. */
@@ -43,6 +46,8 @@ struct kc_rate {
   double arrivals_s;       /* requests a second of the trace as it stands; 0 unless it is one */
   uint32_t probe_count;
   struct kc_rate_probe probe[KC_RATE_PROBES_MAX]; /* in order */
+  int64_t sweep_id;        /* in the store, whose points are the probes in order */
+  uint64_t known;          /* of the probes, taken from the store instead of run */
   uint32_t best, above;    /* entries of probe[]; UINT32_MAX: no load holds; none that was tried
                               fails */
 };

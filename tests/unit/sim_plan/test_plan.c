@@ -330,8 +330,7 @@ static void the_highest_rate_is_bracketed(void **state)
     struct kc_rate_request *request = calloc(1, sizeof *request);
     *request = (struct kc_rate_request){.path = path_of(cases[i].scenario), .sets = sets,
                                         .set_count = cases[i].closed ? 0 : 1, .tolerance = 0.02,
-                                        .context = {.inputs = kc_inputs_create(),
-                                                    .version = "test"}};
+                                        .inputs = kc_inputs_create(), .version = "test"};
     if (kc_rate_find(rate, request, &problems) != KC_OK) fail_msg("%s", problems.items[0].text);
     assert_int_equal(rate->closed, cases[i].closed);
     assert_true(rate->best < rate->probe_count && rate->above < rate->probe_count);
@@ -341,7 +340,7 @@ static void the_highest_rate_is_bracketed(void **state)
     assert_true(!above->holds && above->excess > 1);
     assert_true(above->load > best->load);
     assert_true((double)(above->load - best->load) <= 0.02 * (double)best->load + 1);
-    kc_inputs_destroy(request->context.inputs);
+    kc_inputs_destroy(request->inputs);
     free(request);
     free(rate);
   }
