@@ -92,5 +92,24 @@ done
 sweep --db killed.db --threads 2 || fail "$(cat err)"
 cmp -s out whole.out || fail "the sweep that was killed prints something else"
 same killed.db
+
+# Interrupted once some points are stored, it says so, keeps them, and goes on.
+rm -f killed.db*
+question[2]="workload.limit=4000"
+"$kvcap" sweep "${question[@]}" --db killed.db --threads 2 >out 2>err &
+pid=$!
+rows=0
+while [ "${rows:-0}" -eq 0 ] && kill -0 "$pid" 2>/dev/null; do
+  rows="$("$kvcap" db digest killed.db 2>/dev/null | sed -n 's/.* point  *\([0-9]*\) rows/\1/p')"
+done
+kill -INT "$pid"
+wait "$pid"
+status=$?
+[ "$status" -eq 130 ] || fail "interrupted, the sweep ended with $status: $(cat err)"
+grep -q "^kvcap: interrupted after [0-9]* of $points points$" err || fail "$(cat err)"
+kept="$(sed -n 's/^kvcap: interrupted after \([0-9]*\) of .*/\1/p' err)"
+rows="$("$kvcap" db digest killed.db | sed -n 's/.* point  *\([0-9]*\) rows/\1/p')"
+[ "$rows" = "$kept" ] || fail "$kept points finished, $rows stored"
+
 echo "$points points alike from 1, 2, 7 shards on 1, 2, 8 threads; $killed sweeps killed," \
   "$parts of them in the middle; $finished ended first"
