@@ -4,8 +4,8 @@
 # A block fenced as ```console holds commands and their output:
 #
 #   $ kvcap fit SCENARIO \
-#         --option                  a line that ends in a backslash goes on in the next
-#   what the command prints, standard output and error together
+#         --option                  a line that ends in a backslash or a bar goes on in the next
+#   what the command prints, standard output and error together; paths below the tree
 #   $ the next command
 #
 # All blocks run in order in one folder with links to the tree's scenarios/ and traces/, so that a
@@ -34,7 +34,7 @@ execute() {
     cd "$scratch/folder" || exit 99
     exec env -i PATH="$scratch/bin:/usr/bin:/bin" LC_ALL=C TZ=UTC HOME="$scratch/folder" \
       timeout 120 bash -c "$1" </dev/null 2>&1
-  ) | sed 's/[[:space:]]*$//'
+  ) | sed "s|$source_root/||g; s/[[:space:]]*\$//"
 }
 
 inside=0 command='' count=0
@@ -51,7 +51,7 @@ while IFS= read -r line || [ -n "$line" ]; do
   elif [ "${line:0:2}" = '$ ' ]; then
     command="${line:2}"
   fi
-  if [ -n "$command" ] && [ "${line: -1}" != "\\" ]; then
+  if [ -n "$command" ] && [ "${line: -1}" != "\\" ] && [ "${line: -1}" != "|" ]; then
     count=$((count + 1))
     execute "$command" >>"$scratch/README.md"
     command=''
