@@ -15,7 +15,7 @@
 struct arguments {
   char weights[512], kv[256], concurrency[256], contexts[256];
   bool weights_given, kv_given, concurrency_given, contexts_given;
-  struct kc_option_list sets;
+  struct kc_option_list sets, slo;
   char trace[KC_DIAG_PATH_BYTES];
   bool trace_given;
   uint32_t threads;
@@ -42,6 +42,9 @@ static const struct kc_option options[] = {
     {.key = "contexts", TEXT(contexts), .values = "LIST",
      .help = "Lengths for which to say how many requests the pool holds. Unless given: 4096, "
              "16384, 65536, 131072."},
+    {.key = "slo", .type = KC_OPTION_LIST, .offset = FIELD(slo), .values = "FIGURE<=NUMBER",
+     .help = "What has to hold of the load that judges a precision, such as 'tpot_p95_ms<=40'; "
+             "repeatable; the scenario's slo unless given."},
     {.key = "trace", TEXT(trace), .values = "FILE",
      .help = "Replay this trace instead of the scenario's workload."},
     {.key = "set", .type = KC_OPTION_LIST, .offset = FIELD(sets), .values = "KEY=VALUE",
@@ -144,7 +147,8 @@ int kc_cmd_precision(int argc, char **argv)
       .path = path[0], .sets = base.item, .set_count = base.count,
       .weights = a.weights_given ? a.weights : NULL, .kv = a.kv_given ? a.kv : NULL,
       .concurrency = a.concurrency_given ? a.concurrency : NULL,
-      .contexts = a.contexts_given ? a.contexts : NULL};
+      .contexts = a.contexts_given ? a.contexts : NULL,
+      .slo = a.slo.item, .slo_count = a.slo.count};
   struct kc_sweep sweep = {.path = path[0], .sets = base.item, .set_count = base.count,
                            .shard = 1, .shards = 1, .threads = kc_sweep_threads(a.threads),
                            .version = KVCAP_VERSION, .interrupted = kc_interrupt_wanted,

@@ -79,6 +79,8 @@ static json_t *row_json(const struct kc_precision_table *table, uint32_t number)
                       table->closed && best != NULL ? whole(row->best_concurrency) : json_null());
   const char *trust =
       best == NULL ? "" : kc_cost_level_name(kc_precision_table_trust(table, number));
+  json_object_set_new(object, "missed", row->missed == NULL ? json_null()
+                                                            : json_string(row->missed->text));
   json_object_set_new(object, "trust", best == NULL ? json_null() : json_string(trust));
   json_object_set_new(object, "figures", best == NULL ? json_null()
                                                       : figures_json(&best->figures));
@@ -107,6 +109,11 @@ int kc_precision_print_json(const struct kc_precision_table *table)
   json_object_set_new(root, "gpu", kc_cli_json_string(scenario->pool[0].gpu.name));
   json_object_set_new(root, "gpus", whole(kc_run_gpus(scenario)));
   json_object_set_new(root, "request_tokens", table->closed ? whole(table->length) : json_null());
+  json_t *slo = json_array();
+  for (uint32_t i = 0; i < table->slo_count; i++) {
+    json_array_append_new(slo, json_string(table->slo[i].text));
+  }
+  json_object_set_new(root, "slo", slo);
   json_object_set_new(root, "rows", rows);
   return kc_cli_print_json(root);
 }

@@ -128,6 +128,7 @@ static const char *no_point(const struct kc_precision_table *table, uint32_t row
   const struct kc_point_result *first = &table->result[row * loads];
   if (table->row[row].why.code != KC_OK) return "refused";
   if (first->status == KC_POINT_NO_FIT) return "does not fit";
+  if (table->row[row].missed != NULL) return "no listed load that fits keeps the SLO";
   return first->status == KC_POINT_DONE ? "no listed load fits" : first->why.text;
 }
 
@@ -146,15 +147,20 @@ static void print_speed_row(const struct kc_precision_table *table, uint32_t row
   }
   if (is_known(table, KC_FIGURE_USD_PER_MTOK)) put_change(table, row, KC_FIGURE_USD_PER_MTOK);
   if (!table->closed) put_figure(&best->figures, KC_FIGURE_OOM_S);
-  printf("  %s%s\n", kc_cost_level_name(kc_precision_table_trust(table, row)),
+  printf("  %s%s", kc_cost_level_name(kc_precision_table_trust(table, row)),
          table->row[row].other_profile ? " *" : "");
+  if (table->row[row].missed != NULL) printf("; misses %s", table->row[row].missed->text);
+  printf("\n");
 }
 
 static void print_speed(const struct kc_precision_table *table)
 {
-  printf(table->closed ? "\nthe largest load listed that fits, and the fastest one that does: ms, "
-                         "dollars per million tokens\n"
-                       : "\nthe trace: ms, dollars per million tokens, when KV first ran short\n");
+  printf(table->closed ? "\nthe largest load listed that fits, and the fastest one that does"
+                       : "\nthe trace, and when KV first ran short");
+  for (uint32_t i = 0; i < table->slo_count; i++) {
+    printf("%s%s", i > 0 ? ", " : table->closed ? " and keeps " : "; SLO ", table->slo[i].text);
+  }
+  printf(": ms, dollars per million tokens\n");
   put_formats(table, "weights", "KV");
   if (table->closed) printf("  %8s  %7s", "fits", "fastest");
   for (size_t c = 0; c < COLUMNS; c++) {

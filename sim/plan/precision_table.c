@@ -246,6 +246,30 @@ static enum kc_err read_contexts(struct kc_precision_table *table, const char *t
   }
 }
 
+/* What has to hold: as asked, else as the scenario aims at. */
+static enum kc_err read_slo(struct kc_precision_table *table,
+                            const struct kc_precision_question *question, struct kc_diag *diag)
+{
+  const struct kc_scenario *scenario = table->scenario;
+  KC_ASSERT(table->slo_count == 0);
+  if (question->slo_count > KC_REQUIREMENTS_MAX) {
+    return kc_fail(diag, KC_ERR_USAGE, "--slo: at most %d", (int)KC_REQUIREMENTS_MAX);
+  }
+  for (size_t i = 0; i < question->slo_count; i++) {
+    KC_TRY(kc_requirement_parse(&table->slo[table->slo_count++], question->slo[i], diag));
+  }
+  if (table->slo_count > 0) return KC_OK;
+  if (scenario->slo_ttft_p95_ms > 0) {
+    kc_requirement_make(&table->slo[table->slo_count++], KC_FIGURE_TTFT_P95_MS,
+                        KC_REQUIRE_AT_MOST, scenario->slo_ttft_p95_ms);
+  }
+  if (scenario->slo_tpot_p95_ms > 0) {
+    kc_requirement_make(&table->slo[table->slo_count++], KC_FIGURE_TPOT_P95_MS,
+                        KC_REQUIRE_AT_MOST, scenario->slo_tpot_p95_ms);
+  }
+  return KC_OK;
+}
+
 /* The axis of concurrencies. */
 static enum kc_err add_loads(struct kc_precision_table *table, const char *concurrency,
                              struct kc_diag *diag)
@@ -280,6 +304,7 @@ static enum kc_err fill(struct kc_precision_table *table,
   table->closed = work->is_closed;
   table->length = (uint64_t)work->closed.input_tokens + work->closed.output_tokens;
   KC_TRY(read_contexts(table, question->contexts, diag));
+  KC_TRY(read_slo(table, question, diag));
   KC_TRY(add_rows(table, question, scratch, diag));
   KC_TRY(add_loads(table, question->concurrency, diag));
   KC_TRY(kc_vary_finish(&table->vary, false, diag));
@@ -343,25 +368,42 @@ static uint32_t concurrency_of(const struct kc_precision_table *table, uint64_t 
   return parsed && value <= UINT32_MAX ? (uint32_t)value : 0; /* refused by the scenario then */
 }
 
+/* The first requirement that a point misses, or NULL. */
+static const struct kc_requirement *missed(const struct kc_precision_table *table,
+                                           const struct kc_figure_set *figures)
+{
+  KC_ASSERT(table->slo_count <= KC_REQUIREMENTS_MAX);
+  for (uint32_t i = 0; i < table->slo_count; i++) {
+    if (!kc_requirement_check(&table->slo[i], figures).met) return &table->slo[i];
+  }
+  return NULL;
+}
+
 /* Books one point of a row. Of a closed workload, points that ask for more KV than there is do not
  * count, however fast. */
 static void judge_point(const struct kc_precision_table *table, struct kc_precision_row *row,
                         uint64_t number)
 {
   const struct kc_figure_set *figures = &table->result[number].figures;
-  const double rate = figures->value[KC_FIGURE_OUTPUT_TOK_S];
+  const struct kc_requirement *miss = missed(table, figures);
   KC_ASSERT(row->best < (int64_t)number);
   if (table->result[number].status != KC_POINT_DONE) return;
   if (!table->closed) {
     row->best = (int64_t)number;
+    row->missed = miss;
     return;
   }
   const uint32_t concurrency = concurrency_of(table, number);
   if (concurrency > row->largest_tried) row->largest_tried = concurrency;
   if (figures->value[KC_FIGURE_OOM] > 0) return;
   if (concurrency > row->largest) row->largest = concurrency;
-  if (row->best >= 0 &&
-      rate <= table->result[row->best].figures.value[KC_FIGURE_OUTPUT_TOK_S]) {
+  if (miss != NULL) {
+    if (row->best < 0) row->missed = miss;
+    return;
+  }
+  row->missed = NULL;
+  if (row->best >= 0 && figures->value[KC_FIGURE_OUTPUT_TOK_S] <=
+                            table->result[row->best].figures.value[KC_FIGURE_OUTPUT_TOK_S]) {
     return;
   }
   row->best = (int64_t)number;
@@ -375,6 +417,7 @@ void kc_precision_table_judge(struct kc_precision_table *table)
   for (uint32_t r = 0; r < table->row_count; r++) {
     struct kc_precision_row *row = &table->row[r];
     row->best = -1;
+    row->missed = NULL;
     for (uint64_t i = 0; i < loads; i++) judge_point(table, row, r * loads + i);
   }
 }

@@ -5,7 +5,7 @@
  *   frontier and largest load that fits, the fastest point that fits, change against row 0
  *
  * A row is one precision. Of a closed workload every listed concurrency is run, and the row is
- * judged by the fastest one whose requests fit; a trace is run once.
+ * judged by the fastest one whose requests fit and which keeps the SLO; a trace is run once.
  *
  * A profile that was fitted to a serving measurement in one KV format says little of another: where
  * the GPU file has a fit of the same measurement (model, tensor degree, contexts) in the row's
@@ -16,6 +16,7 @@
 
 #include "sim/plan/quality.h"
 #include "sim/plan/sweep.h"
+#include "sim/scenario/require.h"
 
 enum { KC_PRECISION_ROWS_MAX = 96, KC_PRECISION_CONTEXTS_MAX = 8 };
 
@@ -33,9 +34,11 @@ struct kc_precision_row {
   uint64_t frontier;
   uint32_t largest;
   uint32_t largest_tried;
-  /* The fastest point that fits, or the one point of a trace; -1 = none. */
+  /* The fastest point that fits and keeps the SLO, or the one point of a trace; -1 = none. */
   int64_t best;
   uint32_t best_concurrency;
+  /* What a trace's point misses, or, where no point is left, the fastest that fits; NULL = none. */
+  const struct kc_requirement *missed;
 };
 
 struct kc_precision_table {
@@ -45,6 +48,8 @@ struct kc_precision_table {
   uint64_t length;               /* closed: tokens of one request */
   uint32_t context_count;
   uint64_t context[KC_PRECISION_CONTEXTS_MAX];
+  uint32_t slo_count;
+  struct kc_requirement slo[KC_REQUIREMENTS_MAX];
   uint32_t row_count;
   struct kc_precision_row *row;  /* heap */
   struct kc_vary vary;           /* cases are the rows; the second axis is the concurrency */
@@ -59,6 +64,8 @@ struct kc_precision_question {
   const char *const *sets;
   size_t set_count;
   const char *weights, *kv, *concurrency, *contexts;
+  const char *const *slo;        /* "ttft_p95_ms<=500"; none: the scenario's slo */
+  size_t slo_count;
 };
 
 /* Loads the scenario in every precision and makes the points. Rows whose weights and KV take the

@@ -112,6 +112,32 @@ static void rows_are_judged_by_what_fits(void **state)
   kc_precision_table_close(&t);
 }
 
+/* With an SLO the fastest point that keeps it counts; a row without one says what it misses. */
+static void rows_keep_the_slo(void **state)
+{
+  (void)state;
+  struct kc_precision_table t = open_table("published/t04-kimi-gain.yaml", "scenario",
+                                           "bf16,fp8-e4m3", "1,8,16,32");
+  struct kc_diag diag;
+  assert_int_equal(t.slo_count, 0); /* the scenario aims at nothing */
+  assert_int_equal(kc_requirement_parse(&t.slo[t.slo_count++], "preemptions<=1", &diag), KC_OK);
+  for (uint64_t i = 0; i < 8; i++) {
+    give(&t, i, KC_POINT_DONE, 100 + 10 * (double)(i % 4), 0);
+    kc_figure_put(&t.result[i].figures, KC_FIGURE_PREEMPTIONS, i < 4 ? (double)(i % 3) : 2);
+  }
+  kc_precision_table_judge(&t); /* of row 0: 0, 1, 2, 0 */
+  assert_int_equal(t.row[0].best_concurrency, 32);
+  assert_null(t.row[0].missed);
+  assert_int_equal(t.row[1].largest, 32);
+  assert_null(kc_precision_table_best(&t, 1));
+  assert_string_equal(t.row[1].missed->text, "preemptions<=1");
+  kc_figure_put(&t.result[3].figures, KC_FIGURE_PREEMPTIONS, 7);
+  kc_precision_table_judge(&t);
+  assert_int_equal(t.row[0].best_concurrency, 8);
+  assert_int_equal(t.row[0].largest, 32);
+  kc_precision_table_close(&t);
+}
+
 /* Figures of a model are shown in the formats that they were measured in, and nowhere else. */
 static void quality_is_of_its_formats(void **state)
 {
@@ -140,6 +166,7 @@ int main(void)
       cmocka_unit_test(profiles_follow_the_kv_format),
       cmocka_unit_test(usual_rows_differ),
       cmocka_unit_test(rows_are_judged_by_what_fits),
+      cmocka_unit_test(rows_keep_the_slo),
       cmocka_unit_test(quality_is_of_its_formats),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
