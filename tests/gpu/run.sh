@@ -4,8 +4,8 @@
 #   tests/gpu/run.sh [OUT]        OUT: folder for the results (default $OUT, then build/gpu-results)
 #
 #   KVCAP_GPU_MINUTES   minutes for all of it (default 25); parts that time does not allow are named
-#   KVCAP_BUILD         a build to take the program and its tests from, where they cannot be built
-#                       here (default build/gpu, which is built first)
+#   KVCAP_BUILD         a build to take the program and its tests from, or a folder made by pack.sh
+#                       where nothing can be installed (default build/gpu, which is built first)
 #   KVCAP_GPU_EMULATE   1: take the emulator even where there is a GPU
 #
 # Parts run one after another; one that fails is reported and the others run all the same. Results:
@@ -86,7 +86,13 @@ say "date: $(date -u +%Y-%m-%dT%H:%M:%SZ)  version: $(cat "$source_dir/VERSION")
 kvcap=$build/kvcap
 parts=$source_dir/tests/gpu/parts.sh
 export source_dir build work out kvcap
-if [ ! -x "$kvcap" ] || { [ $emulated = 0 ] && [ ! -e "$build/kvcap_cuda.so" ]; }; then
+# True when the module opens on this machine's driver and libraries.
+usable() {
+  KVCAP_MODULE="$build/kvcap_cuda.so" "$kvcap" engine bench --tiny --runs 1 --suite stream \
+    > "$work/usable.log" 2>&1
+  [ $? != 7 ]
+}
+if [ ! -x "$kvcap" ] || { [ $emulated = 0 ] && ! usable; }; then
   bash "$source_dir/tests/support/install.sh" > "$work/install.log" 2>&1 || true
   part build 900 bash "$parts" build
 fi
