@@ -208,7 +208,7 @@ static void before_check(void *context, struct kc_exec *exec, const struct kc_st
       break;
     }
     case KC_TAG_FAULT_LATE:
-    case KC_TAG_FAULTS: return;
+    default: return;
   }
   f->injected[kind] += done;
   if (done) mark_victims(f, exec, moved);

@@ -136,7 +136,7 @@ static void ceilings(void **state)
   (void)state;
   struct kc_vary vary;
   struct kc_diag diag = {0};
-  char key[16];
+  char key[40];
   kc_vary_init(&vary);
   assert_int_equal(kc_vary_finish(&vary, false, &diag), KC_ERR_USAGE);
   for (int i = 0; i < KC_VARY_AXES_MAX; i++) {

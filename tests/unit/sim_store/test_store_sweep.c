@@ -18,9 +18,11 @@
 
 enum { POINTS = 9 };
 
+enum { FILES = 4 };
+
 struct place {
   char folder[64];
-  char path[4][96];
+  char *path[FILES];
 };
 
 static int make_place(void **state)
@@ -29,8 +31,8 @@ static int make_place(void **state)
   snprintf(place->folder, sizeof place->folder, "%s/kvcap-sweeps-XXXXXX",
            access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
   if (mkdtemp(place->folder) == NULL) return -1;
-  for (int i = 0; i < 4; i++) {
-    snprintf(place->path[i], sizeof place->path[i], "%s/%d.db", place->folder, i);
+  for (int i = 0; i < FILES; i++) {
+    if (asprintf(&place->path[i], "%s/%d.db", place->folder, i) < 0) return -1;
   }
   failing_arm_writes(0, false);
   failing_arm_memory(0, false);
@@ -44,6 +46,7 @@ static int remove_place(void **state)
   char command[128];
   snprintf(command, sizeof command, "rm -rf '%s'", place->folder);
   const int status = system(command);
+  for (int i = 0; i < FILES; i++) free(place->path[i]);
   free(place);
   return status;
 }
