@@ -11,13 +11,14 @@
 #include "engine/base/file.h"
 #include "engine/base/number.h"
 #include "sim/cli/cli.h"
+#include "sim/cli/compare_measurements.h"
 #include "sim/cli/compare_print.h"
 #include "sim/store/store_compare.h"
 
 enum { COMPARE_SCHEMA = 2, COMPARE_LINES = 70 };
 
 struct compare_arguments {
-  bool linear, json, seconds, has_db;
+  bool linear, json, seconds, measurements, has_db;
   char db[KC_DIAG_PATH_BYTES];
 };
 
@@ -28,6 +29,8 @@ static const struct kc_option options[] = {
    .help = "percentiles between ranks, as numpy makes them; else nearest rank"},
   {.key = "seconds", .type = KC_OPTION_FLAG, FIELD(seconds),
    .help = "running and waiting requests, second by second"},
+  {.key = "measurements", .type = KC_OPTION_FLAG, FIELD(measurements),
+   .help = "A and B are databases: their measured kernels, ranks and qualities, side by side"},
   {.key = "db", .type = KC_OPTION_TEXT, FIELD(db),
    .size = sizeof(((struct compare_arguments *)NULL)->db),
    .set_offset = offsetof(struct compare_arguments, has_db), .values = "FILE",
@@ -48,7 +51,8 @@ static const struct kc_cli_usage usage = {
   .positional_max = 2,
   .epilogue = "examples:\n"
               "  kvcap compare requests.jsonl kvcap.db:3 --linear\n"
-              "  kvcap compare kvcap.db:1 kvcap.db:2 --json",
+              "  kvcap compare kvcap.db:1 kvcap.db:2 --json\n"
+              "  kvcap compare h200.db h100.db --measurements",
 };
 
 /* ---- a side ---- */
@@ -197,12 +201,18 @@ int kc_cmd_compare(int argc, char **argv)
   struct compare_arguments args = {0};
   const char *side[2];
   size_t given;
-  struct kc_diag diag;
+  struct kc_diag diag = {0};
   struct kc_serving_log a = {0}, b = {0};
   struct kc_comparison comparison;
   int status = kc_cli_arguments(&usage, &args, argc, argv, side, &given);
   if (status >= 0) return status;
   KC_ASSERT(given == 2);
+  if (args.measurements && (args.linear || args.seconds || args.has_db)) {
+    kc_fail(&diag, KC_ERR_USAGE, "--measurements compares no requests; leave out --linear, "
+            "--seconds and --db");
+    return kc_cli_fail(&diag);
+  }
+  if (args.measurements) return kc_compare_measurements(side[0], side[1], args.json);
   enum kc_err err = load_side(&a, side[0], &diag);
   if (err == KC_OK) err = load_side(&b, side[1], &diag);
   if (err == KC_OK) err = kc_compare(&comparison, &a, &b, args.linear, &diag);

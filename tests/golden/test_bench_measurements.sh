@@ -39,5 +39,19 @@ cmp csv.txt db.txt
 cmp csv.yaml db.yaml
 grep -q '^  gemm-bf16 ' db.txt || { cat db.txt; exit 1; }
 
+# Side by side: the same figures, then half of them at twice the time; the newest counts.
+"$kvcap" compare m.db m.db --measurements > same.txt
+[ "$(grep -c ' 1\.0000 us$' same.txt)" = 36 ] || { cat same.txt; exit 1; }
+cp m.db other.db
+sqlite3 other.db "INSERT INTO measurement (kind, subject, metric, unit, device, measured_utc,
+  version, value, emulated) SELECT kind, subject, metric, unit, device, measured_utc, version,
+  2 * value, 0 FROM measurement WHERE id % 2 = 0;
+  DELETE FROM measurement WHERE subject LIKE '% m=1 %'"
+"$kvcap" compare m.db other.db --measurements > other.txt
+[ "$(grep -c ' 2\.0000 us$' other.txt)" = 15 ] || { cat other.txt; exit 1; }
+grep -q '^6 of a alone, 0 of b alone$' other.txt || { cat other.txt; exit 1; }
+"$kvcap" compare m.db emulated.db --measurements | grep -q '36 EMULATED'
+"$kvcap" compare m.db other.db --measurements --json | grep -q '"only_a": 6'
+
 "$kvcap" calibrate kernels emulated.db --gpu h200 2> err && { echo "emulated is fitted"; exit 1; }
 grep -q '36 measurements come from an emulated device' err || { cat err; exit 1; }
