@@ -310,9 +310,10 @@ static void print_quality(const struct session *s)
 {
   const char *slash = strrchr(s->text, '/');
   char n[2][32];
-  printf("# Made by `kvcap engine eval %s --quality`: perplexity on %s bytes of %s (sha256\n"
-         "# %.16s), in windows of %u, by a model of %s parameters; with bf16 weights and KV\n"
-         "# it is %.6f. Quantisation costs a small model more than a large one.\n",
+  printf("# Made by `kvcap engine eval %s --quality`: perplexity on %s bytes of\n"
+         "# %s (sha256 %.16s), in windows of %u, by a model of %s parameters;\n"
+         "# with bf16 weights and KV it is %.6f. Quantisation costs a small model more than "
+         "a large one.\n",
          s->model, kc_run_grouped(s->bytes, n[0]), slash == NULL ? s->text : slash + 1, s->sha,
          s->arguments->window, kc_run_grouped(s->checkpoint.parameters, n[1]),
          s->base.figures.perplexity);

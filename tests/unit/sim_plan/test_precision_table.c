@@ -157,6 +157,11 @@ static void quality_is_of_its_formats(void **state)
   assert_false(kc_quality_is_of(q, "int4-g128", false, "fp8-e4m3"));
   assert_int_equal(kc_quality_load(list, "nobody", &diag), KC_OK);
   assert_int_equal(list->count, 0);
+  assert_int_equal(list->stand_ins, 14); /* two small models, seven precisions beside BF16 */
+  for (uint32_t i = 0; i < list->stand_ins; i++) {
+    assert_string_equal(list->stand_in[i].better, "lower");
+    assert_true(list->stand_in[i].base == 0);
+  }
   free(list);
 }
 
