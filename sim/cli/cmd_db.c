@@ -123,31 +123,58 @@ static enum kc_err print_sweep(void *context, const struct kc_sweep_brief *sweep
   return KC_OK;
 }
 
+static enum kc_err add_measurement(void *context, const struct kc_measurement *m)
+{
+  json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:f, s:s, s:s, s:s, s:b}", "kind", m->kind,
+                          "subject", m->subject, "metric", m->metric, "unit", m->unit, "value",
+                          m->value, "device", m->device, "measured_utc", m->measured_utc,
+                          "version", m->version, "emulated", (int)m->emulated);
+  return row != NULL && json_array_append_new(context, row) == 0 ? KC_OK : KC_ERR_MEMORY;
+}
+
+static enum kc_err print_measurement(void *context, const struct kc_measurement *m)
+{
+  uint64_t *count = context;
+  if (*count == 0) {
+    printf("%-8s %14s %-12s %-20s  %s\n", "measured", "value", "unit", "metric", "of");
+  }
+  *count += 1;
+  printf("%-8s %14.6g %-12s %-20s  %s, %s%s, %s\n", m->kind, m->value, m->unit, m->metric,
+         m->subject, m->device, m->emulated ? " (emulated)" : "", m->measured_utc);
+  return KC_OK;
+}
+
 static int info_json(struct kc_store *store)
 {
   struct kc_diag diag = {0};
-  json_t *runs = json_array(), *sweeps = json_array();
-  enum kc_err err = runs == NULL || sweeps == NULL ? KC_ERR_MEMORY : KC_OK;
+  json_t *runs = json_array(), *sweeps = json_array(), *measurements = json_array();
+  enum kc_err err =
+      runs == NULL || sweeps == NULL || measurements == NULL ? KC_ERR_MEMORY : KC_OK;
   if (err == KC_OK) err = kc_store_each_run(store, add_run, runs, &diag);
   if (err == KC_OK) err = kc_store_each_sweep(store, add_sweep, sweeps, &diag);
+  if (err == KC_OK) err = kc_store_each_measurement(store, add_measurement, measurements, &diag);
   if (err != KC_OK) {
     json_decref(runs);
     json_decref(sweeps);
+    json_decref(measurements);
     return err == KC_ERR_MEMORY ? kc_cli_print_json(NULL) : kc_cli_fail(&diag);
   }
-  return kc_cli_print_json(json_pack("{s:i, s:i, s:o, s:o}", "schema", DB_SCHEMA,
+  return kc_cli_print_json(json_pack("{s:i, s:i, s:o, s:o, s:o}", "schema", DB_SCHEMA,
                                      "database_schema", KC_STORE_SCHEMA, "runs", runs, "sweeps",
-                                     sweeps));
+                                     sweeps, "measurements", measurements));
 }
 
 static int info(struct kc_store *store, const struct db_arguments *arguments)
 {
   if (arguments->json) return info_json(store);
   struct kc_diag diag;
-  uint64_t runs = 0, sweeps = 0;
+  uint64_t runs = 0, sweeps = 0, measurements = 0;
   if (kc_store_each_run(store, print_run, &runs, &diag) != KC_OK) return kc_cli_fail(&diag);
   if (kc_store_each_sweep(store, print_sweep, &sweeps, &diag) != KC_OK) return kc_cli_fail(&diag);
-  if (runs == 0 && sweeps == 0) printf("no runs\n");
+  if (kc_store_each_measurement(store, print_measurement, &measurements, &diag) != KC_OK) {
+    return kc_cli_fail(&diag);
+  }
+  if (runs == 0 && sweeps == 0 && measurements == 0) printf("no runs\n");
   return 0;
 }
 
