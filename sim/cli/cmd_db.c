@@ -28,11 +28,12 @@ static const struct kc_option db_options[] = {
 static const struct kc_cli_usage db_usage = {
   .name = "db",
   .synopsis = "info|verify|digest FILE [--json], or: merge OUT IN...",
-  .about = "info lists the runs and sweeps of a results database; verify checks that the file is\n"
-           "whole, that its rows belong together and that they still give each run's\n"
-           "result_sha256; digest prints a SHA-256 of every table, machine facts apart; merge\n"
-           "adds the sweeps of files (the shards of one, say) to OUT, whose rows depend neither\n"
-           "on how points were dealt out to the files nor on their order. Runs are not merged.",
+  .about = "info lists the runs, sweeps and measurements of a results database; verify\n"
+           "checks that the file is whole, that its rows belong together and that they still give\n"
+           "each run's result_sha256; digest prints a SHA-256 of every table, machine facts\n"
+           "apart; merge adds the sweeps of files (the shards of one, say) to OUT, whose rows\n"
+           "depend neither on how points were dealt out to the files nor on their order. Runs\n"
+           "are not merged.",
   .options = db_options,
   .option_count = sizeof db_options / sizeof db_options[0],
   .positional_min = 2,

@@ -181,9 +181,10 @@ static void print_speed(const struct kc_precision_table *table)
 
 /* ---- quality ---- */
 
-/* Those of `list` that are about the table's rows. Returns how many. */
+/* Those of `list` that are about the table's rows, under a title if there are any. Returns how
+ * many. */
 static uint32_t print_figures(const struct kc_precision_table *table,
-                              const struct kc_quality *list, uint32_t count)
+                              const struct kc_quality *list, uint32_t count, const char *title)
 {
   uint32_t shown = 0;
   const char *source = "";
@@ -193,6 +194,7 @@ static uint32_t print_figures(const struct kc_precision_table *table,
     for (uint32_t r = 0; r < table->row_count; r++) {
       const struct kc_precision_row *row = &table->row[r];
       if (!kc_quality_is_of(entry, row->weights, row->as_shipped, row->kv)) continue;
+      if (shown == 0) printf("%s", title);
       if (strcmp(entry->source, source) != 0) printf("from %s:\n", entry->source);
       source = entry->source;
       put_formats(table, row->weights, row->kv);
@@ -209,15 +211,12 @@ static void print_quality(const struct kc_precision_table *table)
   const struct kc_quality_list *quality = table->quality;
   KC_ASSERT(quality != NULL);
   printf("\nquality, as measured by others\n");
-  if (print_figures(table, quality->entry, quality->count) == 0) {
+  if (print_figures(table, quality->entry, quality->count, "") == 0) {
     printf("unknown: no file of scenarios/quality says anything of %s in these formats\n",
            table->scenario->model.name);
   }
-  if (quality->stand_ins == 0) return;
-  printf("\nquality of small models, run by the engine\n");
-  if (print_figures(table, quality->stand_in, quality->stand_ins) == 0) {
-    printf("unknown in these formats\n");
-  }
+  (void)print_figures(table, quality->stand_in, quality->stand_ins,
+                      "\nquality of small models, run by the engine\n");
 }
 
 /* ---- the sentence ---- */
