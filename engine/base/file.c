@@ -1,4 +1,4 @@
-/* Whole files, read-only.
+/* Whole files, read-only; and new files, never in the place of a database.
  *
  *   regular file with a size  --> mmap, paged in on demand   data = mapping
  *   pipe, terminal, /proc     --> read to the end            data = heap block, grown by doubling
@@ -19,6 +19,9 @@
 #include <unistd.h>
 
 #include "engine/base/check.h"
+
+/* What every file of SQLite begins with, the 0 at its end included. */
+static const char database_head[16] = "SQLite format 3";
 
 enum { FIRST_READ_BYTES = 64 * 1024 };
 
@@ -146,4 +149,39 @@ bool kc_file_exists(const char *path)
   struct stat status;
   if (stat(path, &status) != 0) return false;
   return S_ISREG(status.st_mode) && access(path, R_OK) == 0;
+}
+
+/* Only a regular file is looked into: to open a pipe would wait for its other end. */
+static bool is_database(const char *path)
+{
+  struct stat facts;
+  char head[sizeof database_head];
+  KC_ASSERT(path != NULL);
+  if (stat(path, &facts) != 0 || !S_ISREG(facts.st_mode)) return false;
+  FILE *const file = fopen(path, "rb");
+  if (file == NULL) return false;
+  const size_t bytes = fread(head, 1, sizeof head, file);
+  (void)fclose(file);
+  KC_ASSERT(bytes <= sizeof head);
+  return bytes == sizeof head && memcmp(head, database_head, sizeof head) == 0;
+}
+
+enum kc_err kc_file_check_output(const char *path, struct kc_diag *diag)
+{
+  KC_ASSERT(path != NULL);
+  KC_ASSERT(diag != NULL);
+  if (!is_database(path)) return KC_OK;
+  return kc_fail_at(diag, KC_ERR_USAGE, path, 0, 0, "the output would overwrite a database; name "
+                    "another file");
+}
+
+enum kc_err kc_file_create(FILE **file, const char *path, struct kc_diag *diag)
+{
+  KC_ASSERT(file != NULL);
+  *file = NULL;
+  KC_TRY(kc_file_check_output(path, diag));
+  *file = fopen(path, "wb");
+  if (*file != NULL) return KC_OK;
+  return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0, "the file cannot be written: %s",
+                    strerror(errno));
 }

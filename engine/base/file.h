@@ -1,6 +1,9 @@
-/* Whole files, read-only: mapped where possible, read where not (pipes, stdin). */
+/* Whole files, read-only: mapped where possible, read where not (pipes, stdin); and the making of
+ * files, which never writes over a results database. */
 #ifndef KC_ENGINE_BASE_FILE_H
 #define KC_ENGINE_BASE_FILE_H
+
+#include <stdio.h>
 
 #include "engine/base/diag.h"
 
@@ -18,5 +21,14 @@ void kc_file_close(struct kc_file *file);
 
 /* True when `path` names an existing regular file that can be read. */
 bool kc_file_exists(const char *path);
+
+/* Refuses (KC_ERR_USAGE) an output whose place is taken by a database, of this program or another:
+ * results cannot be made again by writing a page or a table. Everything that is written under a
+ * name that a user gave goes through here or through kc_file_create. */
+enum kc_err kc_file_check_output(const char *path, struct kc_diag *diag);
+
+/* Checks the same, then makes `path` or empties it; the caller closes *file. KC_ERR_FILE when it
+ * cannot be written. *file is NULL after an error. */
+enum kc_err kc_file_create(FILE **file, const char *path, struct kc_diag *diag);
 
 #endif

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/check.h"
+#include "engine/base/file.h"
 
 static enum kc_err fail_write(const char *path, struct kc_diag *diag)
 {
@@ -142,8 +143,11 @@ static enum kc_err write_file(const struct kc_bench_csv *csv, const char *folder
   char path[KC_DIAG_PATH_BYTES];
   const int length = snprintf(path, sizeof path, "%s/%s.csv", folder, name);
   KC_ASSERT(length > 0);
-  FILE *file = (size_t)length < sizeof path ? fopen(path, "w") : NULL;
-  if (file == NULL) return fail_write(path, diag);
+  if ((size_t)length >= sizeof path) {
+    return kc_fail(diag, KC_ERR_LIMIT, "the name of the folder is too long");
+  }
+  FILE *file;
+  KC_TRY(kc_file_create(&file, path, diag));
   if (which < sizeof files / sizeof files[0]) write_family(csv, which, file);
   else write_all(csv, file);
   const bool failed = ferror(file) != 0;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/file.h"
 #include "engine/memory/gpu.h"
 #include "sim/calibrate/layered_fit.h"
 #include "sim/calibrate/profile_write.h"
@@ -156,11 +157,12 @@ static enum kc_err write_profile(const struct work *w, struct kc_diag *diag)
            a->hold_out, (unsigned long long)a->seed);
   char *text = kc_profile_text(w->profile, comment);
   if (text == NULL) return kc_fail(diag, KC_ERR_MEMORY, "out of memory: the text of a profile");
-  FILE *file = fopen(a->out, "w");
+  FILE *file;
+  const enum kc_err err = kc_file_create(&file, a->out, diag);
   bool written = file != NULL && fputs(text, file) >= 0;
   if (file != NULL && fclose(file) != 0) written = false;
   free(text);
-  if (written) return KC_OK;
+  if (written || err != KC_OK) return err;
   return kc_fail_at(diag, KC_ERR_FILE, a->out, 0, 0,
                     "cannot write the profile here; check the folder and the space left");
 }

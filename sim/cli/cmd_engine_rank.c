@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "engine/base/check.h"
+#include "engine/base/file.h"
 #include "engine/exec/rank.h"
 #include "engine/memory/gpu.h"
 #include "sim/cli/cmd_engine.h"
@@ -359,8 +360,11 @@ static enum kc_err write_csv(const struct session *s, const struct steps *steps,
   const int length = snprintf(path, sizeof path, "%s/rank-%s.csv", folder,
                               steps->format == KC_KV_BF16 ? "bf16" : "fp8");
   if (mkdir(folder, 0777) != 0 && errno != EEXIST) return fail_write(folder, diag);
-  FILE *file = (size_t)length < sizeof path ? fopen(path, "w") : NULL;
-  if (file == NULL) return fail_write(path, diag);
+  if ((size_t)length >= sizeof path) {
+    return kc_fail(diag, KC_ERR_LIMIT, "the name of the folder is too long");
+  }
+  FILE *file;
+  KC_TRY(kc_file_create(&file, path, diag));
   fputs("concurrency,tok_s,input,output\n", file);
   for (uint32_t i = 0; i < steps->count; i++) {
     fprintf(file, "%u,%.3f,%u,%u\n", steps->batch[i],

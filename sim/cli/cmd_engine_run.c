@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "engine/base/check.h"
+#include "engine/base/file.h"
 #include "sim/cli/cmd_engine.h"
 #include "sim/cli/engine_device.h"
 #include "sim/cli/engine_injected.h"
@@ -184,10 +185,7 @@ static enum kc_err compute(struct session *s, struct kc_diag *diag)
   KC_TRY(a->shapes == 0
              ? kc_engine_model_build(&s->model, site, positions, s->scenario.seed, diag)
              : kc_engine_model_build_own(&s->model, site, &s->scenario, positions, diag));
-  if (a->decisions_given) {
-    s->engine.log.file = fopen(a->decisions, "w");
-    if (s->engine.log.file == NULL) return fail_write(a->decisions, diag);
-  }
+  if (a->decisions_given) KC_TRY(kc_file_create(&s->engine.log.file, a->decisions, diag));
   KC_TRY(kc_engine_attach(&s->engine, &s->run, &s->model, (enum kc_engine_clock)a->clock,
                           s->threads, diag));
   const double begin = now_s();
@@ -225,8 +223,8 @@ static enum kc_err write_tokens(struct session *s, struct kc_diag *diag)
 {
   const struct arguments *a = s->arguments;
   struct kc_sha256 sha;
-  FILE *file = a->tokens_given ? fopen(a->tokens, "w") : NULL;
-  if (a->tokens_given && file == NULL) return fail_write(a->tokens, diag);
+  FILE *file = NULL;
+  if (a->tokens_given) KC_TRY(kc_file_create(&file, a->tokens, diag));
   kc_sha256_init(&sha);
   for (uint32_t i = 0; i < s->run.request_count; i++) {
     uint32_t count = 0;

@@ -31,7 +31,7 @@ struct report_arguments {
   char across[128], load[128];
   uint64_t sweep; /* 0: none */
   int format;
-  bool json;
+  bool json, out_given;
 };
 
 static const struct kc_option report_options[] = {
@@ -55,8 +55,10 @@ static const struct kc_option report_options[] = {
    .size = sizeof(((struct report_arguments *)NULL)->html), .fallback = "", .values = "FILE",
    .help = "write one self-contained page instead of figures, for a phone, a desk and paper"},
   {.key = "out", .type = KC_OPTION_TEXT, .offset = offsetof(struct report_arguments, out),
-   .size = sizeof(((struct report_arguments *)NULL)->out), .fallback = "report",
-   .values = "FOLDER", .help = "where the files go; made when it is not there"},
+   .size = sizeof(((struct report_arguments *)NULL)->out),
+   .set_offset = offsetof(struct report_arguments, out_given), .fallback = "report",
+   .values = "FOLDER",
+   .help = "where the files go; made when it is not there"},
   {.key = "format", .type = KC_OPTION_CHOICE, .offset = offsetof(struct report_arguments, format),
    .fallback = "both", .values = "svg|png|both", .help = "kind of figure"},
   {.key = "json", .type = KC_OPTION_FLAG, .offset = offsetof(struct report_arguments, json),
@@ -218,10 +220,11 @@ static enum kc_err choose(struct report *report, const struct report_arguments *
 
 static enum kc_err save(const char *path, const char *text, size_t bytes, struct kc_diag *diag)
 {
-  FILE *out = fopen(path, "w");
-  bool saved = out != NULL && fwrite(text, 1, bytes, out) == bytes;
+  FILE *out;
+  KC_TRY(kc_file_create(&out, path, diag));
+  bool saved = fwrite(text, 1, bytes, out) == bytes;
   int cause = errno;
-  if (out != NULL && fclose(out) != 0 && saved) {
+  if (fclose(out) != 0 && saved) {
     saved = false;
     cause = errno;
   }
@@ -236,6 +239,7 @@ static enum kc_err make_page(struct report *report, const struct report_argument
 {
   char *style, *text = NULL;
   size_t bytes = 0;
+  KC_TRY(kc_file_check_output(arguments->html, diag));
   KC_TRY(choose(report, arguments, diag));
   KC_TRY(read_text(report, "html/page", ".css", &style, diag));
   FILE *out = open_memstream(&text, &bytes);
@@ -313,6 +317,11 @@ int kc_cmd_report(int argc, char **argv)
       return kc_cli_fail(&diag);
     }
     database = arguments.database;
+  }
+  if (arguments.html[0] != '\0' && arguments.out_given) {
+    kc_fail(&diag, KC_ERR_USAGE, "--out is the folder of figures, and --html writes one page; keep "
+            "one of the two");
+    return kc_cli_fail(&diag);
   }
   if (kc_store_open_read(&report.store, database, &diag) != KC_OK) return kc_cli_fail(&diag);
   if (arguments.json) report.figures.files = json_array();

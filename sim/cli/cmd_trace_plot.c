@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "engine/base/check.h"
+#include "engine/base/file.h"
 #include "engine/base/number.h"
 #include "sim/cli/cmd_trace.h"
 #include "sim/cli/figures.h"
@@ -98,8 +99,7 @@ static enum kc_err open_csv(struct plot *plot, const char *name, const char *hea
                             char path[KC_FIGURE_PATH_BYTES], struct kc_diag *diag)
 {
   KC_TRY(kc_figures_join(path, plot->figures.out, name, ".csv", diag));
-  *file = fopen(path, "wb");
-  if (*file == NULL) return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0, "the file cannot be written");
+  KC_TRY(kc_file_create(file, path, diag));
   fprintf(*file, "%s\n", header);
   return KC_OK;
 }

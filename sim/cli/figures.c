@@ -180,6 +180,7 @@ static enum kc_err draw(struct kc_figures *figures, const char *name, const char
   KC_TRY(kc_figures_join(script, plots, name, ".gp", diag));
   KC_TRY(kc_figures_join(data, figures->out, name, ".csv", diag));
   KC_TRY(kc_figures_join(figure, figures->out, name, suffix, diag));
+  KC_TRY(kc_file_check_output(figure, diag));
   const int status = run_gnuplot(script, data, figure);
   if (status != 0) {
     if (status > 0) unlink(figure); /* half a figure is worse than none */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "engine/base/check.h"
+#include "engine/base/file.h"
 #include "sim/cli/interrupt.h"
 
 enum { PATH_BYTES = 4096 };
@@ -70,6 +71,7 @@ static enum kc_err write_file(const struct kc_trace *trace, enum kc_export_forma
                               const char *path, struct kc_diag *diag)
 {
   struct stat status;
+  KC_TRY(kc_file_check_output(path, diag));
   if (stat(path, &status) != 0) return write_whole(trace, format, path, 0644, diag);
   if (S_ISREG(status.st_mode)) {
     char *const target = realpath(path, NULL);

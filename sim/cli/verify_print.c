@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/file.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/verify.h"
 
@@ -185,8 +186,8 @@ static void put_cell(FILE *out, const char *text)
 enum kc_err kc_verify_csv(const struct kc_verify_file *files, size_t count, const char *path,
                           struct kc_diag *diag)
 {
-  FILE *out = fopen(path, "wb");
-  if (out == NULL) return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0, "the file cannot be written");
+  FILE *out;
+  KC_TRY(kc_file_create(&out, path, diag));
   unsigned series = 0;
   fputs("series,label,requests,published_tok_s,predicted_tok_s,kind\n", out);
   for (size_t f = 0; f < count; f++) {

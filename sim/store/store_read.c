@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/file.h"
 #include "sim/store/store_internal.h"
 
 static const char doing[] = "reading it";
@@ -268,8 +269,8 @@ static enum kc_err write_csv(struct kc_store *store, sqlite3_stmt *row, const ch
                              uint64_t *rows, struct kc_diag *diag)
 {
   KC_ASSERT(*rows == 0);
-  FILE *out = fopen(path, "w");
-  if (out == NULL) return fail_write(path, errno, diag);
+  FILE *out;
+  KC_TRY(kc_file_create(&out, path, diag));
   int code;
   write_names(out, row);
   while ((code = sqlite3_step(row)) == SQLITE_ROW) {

@@ -169,7 +169,7 @@ refused() {
   [ $? -eq "$status" ] || fail "$*: not status $status"
   grep -q "$pattern" err || fail "$*: $(cat err)"
 }
-refused 4 'the page cannot be written' --html /nowhere/page.html
+refused 4 'the file cannot be written' --html /nowhere/page.html
 refused 8 'at most 4 runs' --run all --html five.html
 [ ! -e five.html ] || fail "a page of five runs"
 
