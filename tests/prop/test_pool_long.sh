@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The pool against its naive twin for 2 * 10^7 operations, and 10^5 faults of every class, with wide and
-# with narrow tags.
+# The pool against its naive twin for 2 * 10^7 operations, and 10^5 faults of every class, with wide
+# and with narrow tags.
 # label: ci
 # timeout: 600
 set -eu
