@@ -108,7 +108,7 @@ int main(int argc, char **argv)
     struct test_run random;
     struct watch *w = calloc(1, sizeof *w);
     if (w == NULL) return 1;
-    printf(only > 0 ? "seed %llu\n" : "", (unsigned long long)seed);
+    if (only > 0) printf("seed %llu\n", (unsigned long long)seed);
     random_run_draw_policy(&random, seed % 2 == 0 ? "vllm-0.19" : "sglang-0.5", seed, 300);
     random.wrap = watch;
     random.wrap_context = w;
