@@ -77,10 +77,12 @@ static json_t *run_json(const struct kc_plan *plan, uint32_t index)
   return object;
 }
 
-static json_t *limits_json(const struct kc_plan_limits *limits)
+static json_t *limits_json(const struct kc_plan *plan, const struct kc_plan_limits *limits)
 {
   if (!limits->known) return json_null();
-  return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f}", "name", limits->name, "prefill",
+  const char *nearest = limits->nearest < 0 ? NULL : plan->require[limits->nearest].text;
+  return json_pack("{s:s, s:s?, s:f, s:f, s:f, s:f, s:f}", "name", limits->name,
+                   "nearest_limit", nearest, "prefill",
                    limits->prefill, "decode", limits->decode, "host", limits->host, "idle",
                    limits->idle, "memory", limits->memory);
 }
@@ -187,7 +189,7 @@ json_t *kc_plan_json(const struct kc_plan_answer *answer)
   json_object_set_new(root, "as_bought", run_json(plan, plan->found ? answer->as_bought : NONE));
   json_object_set_new(root, "runner_up", run_json(plan, plan->runner_up));
   json_object_set_new(root, "nearest_miss", run_json(plan, plan->near_miss));
-  json_object_set_new(root, "limits", limits_json(&answer->limits));
+  json_object_set_new(root, "limits", limits_json(plan, &answer->limits));
   json_object_set_new(root, "units", units_json(answer));
   json_object_set_new(root, "parts", parts_json(answer));
   json_object_set_new(root, "unanswered", lost_json(answer));

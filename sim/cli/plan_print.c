@@ -190,6 +190,9 @@ static void print_near_miss(const struct kc_plan *plan)
   printf(" (%s): ", price_text(plan, &run->probe, text));
   print_worst(plan, run);
   printf("\n");
+  if (plan->found) return;
+  printf("  %-15s the smallest worst miss; of what comes within %.0f %% of it, the cheapest that "
+         "was run\n", "", 100 * KC_PLAN_ALMOST);
 }
 
 /* ---- what limits it, and what else could be bought ---- */
@@ -198,9 +201,16 @@ static void print_limits(const struct kc_plan_answer *answer)
 {
   const struct kc_plan_limits *limits = &answer->limits;
   if (!limits->known) return;
-  printf("  %-15s %s; of the time: prefill %.0f %%, decode %.0f %%, host %.0f %%, idle %.0f %%;"
-         " waiting for memory %.0f %%\n", "limited by", limits->name, 100 * limits->prefill,
-         100 * limits->decode, 100 * limits->host, 100 * limits->idle, 100 * limits->memory);
+  char nearest[80] = "";
+  if (limits->nearest >= 0) {
+    const struct kc_requirement *require = &answer->plan->require[limits->nearest];
+    snprintf(nearest, sizeof nearest, ", as %s is nearest its limit",
+             kc_figure_name(require->figure));
+  }
+  printf("  %-15s %s%s\n", "limited by", limits->name, nearest);
+  printf("  %-15s of the time: prefill %.0f %%, decode %.0f %%, host %.0f %%, idle %.0f %%;"
+         " waiting for memory %.0f %%\n", "", 100 * limits->prefill, 100 * limits->decode,
+         100 * limits->host, 100 * limits->idle, 100 * limits->memory);
 }
 
 static void print_delta(const struct kc_figure_set *from, const struct kc_figure_set *to,

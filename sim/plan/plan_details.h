@@ -29,6 +29,10 @@ struct kc_plan_lost {
   double least;            /* share, of all evaluations */
 };
 
+/* What misses its limits by no more than this share above the least miss is as good; the cheapest
+ * of those is the best that exists. */
+#define KC_PLAN_ALMOST 0.01
+
 /* Fills one part for each requirement, and `lost`. Evaluates columns that the floors had excluded
  * when they may be the best that exists; plan->near_miss is that best. */
 enum kc_err kc_plan_explain(struct kc_plan *plan, struct kc_plan_part part[KC_REQUIREMENTS_MAX],
@@ -44,7 +48,9 @@ struct kc_plan_limits {
   double host;      /* the host term of every step */
   double idle;      /* nothing to do */
   double memory;    /* of all that, while a request waited and the pool had no page for it */
-  const char *name; /* the largest: "memory", "prefill compute", "decode bandwidth", "host" */
+  int nearest;      /* requirement whose figure is nearest its limit; -1: none */
+  const char *name; /* what that figure waits for: "memory", "bursts", "prefill compute",
+                       "decode bandwidth", "host" or "idle time" */
 };
 
 enum kc_err kc_plan_limits(struct kc_plan *plan, struct kc_plan_limits *limits,

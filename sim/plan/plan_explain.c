@@ -7,9 +7,7 @@
 #include "sim/plan/plan_details.h"
 #include "sim/plan/plan_parts.h"
 
-enum { NONE = UINT32_MAX, TRIES = 8 };
-
-#define ALMOST 0.1
+enum { NONE = UINT32_MAX, TRIES = 16 };
 
 static bool wants_low(const struct kc_requirement *require)
 {
@@ -92,18 +90,26 @@ static void put_lost(const struct kc_plan *plan, struct kc_plan_lost *lost)
   lost->impossible = lost->floor > plan->request.lost;
 }
 
-/* The best that exists: of the evaluations that are as near to the limits as any, or almost, the
- * cheapest. */
-static void find_best_miss(struct kc_plan *plan)
+/* How near to the limits any evaluation came. */
+static double least_excess(const struct kc_plan *plan)
 {
   double least = KC_REQUIRE_HOPELESS;
   for (uint32_t i = 0; i < plan->run_count; i++) {
     if (plan->run[i].excess < least) least = plan->run[i].excess;
   }
+  KC_ASSERT(least > 0);
+  return least;
+}
+
+/* The best that exists: of the evaluations that are as near to the limits as any, or almost, the
+ * cheapest. */
+static void find_best_miss(struct kc_plan *plan)
+{
+  const double least = least_excess(plan);
   plan->near_miss = NONE;
   for (uint32_t i = 0; i < plan->run_count; i++) {
     const struct kc_plan_run *run = &plan->run[i];
-    if (run->excess > least * (1 + ALMOST)) continue;
+    if (run->excess > least * (1 + KC_PLAN_ALMOST)) continue;
     if (plan->near_miss == NONE || kc_plan_before(plan, run, &plan->run[plan->near_miss])) {
       plan->near_miss = i;
     }
@@ -116,8 +122,7 @@ static void find_best_miss(struct kc_plan *plan)
 static uint32_t next_hopeless(const struct kc_plan *plan, const bool *tried)
 {
   uint32_t best = NONE;
-  double least = plan->near_miss == NONE ? KC_REQUIRE_HOPELESS
-                                         : plan->run[plan->near_miss].excess;
+  double least = least_excess(plan);
   for (uint32_t i = 0; i < plan->search_count; i++) {
     const uint32_t c = plan->searched[i];
     int worst;
@@ -177,7 +182,7 @@ static enum kc_err try_fewer(struct kc_plan *plan, struct kc_plan_sets *sets, st
   const struct kc_plan_run *best = &plan->run[plan->near_miss];
   const uint32_t *replicas = plan->request.space.replicas;
   struct kc_search_probe probe = best->probe;
-  const double enough = best->excess * (1 + ALMOST);
+  const double enough = least_excess(plan) * (1 + KC_PLAN_ALMOST);
   uint32_t low = 0, high = 0; /* the answer is in [low, high] */
   while (replicas[high] != probe.replicas) high++;
   KC_ASSERT(high < plan->request.space.replica_count);

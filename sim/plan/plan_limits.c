@@ -15,6 +15,10 @@
 /* A pool this full has no room for one more request; memory limits who waits so long. */
 #define POOL_FULL 0.95
 #define MEMORY_MATTERS 0.1
+#define MOSTLY 0.5
+
+/* Idle for this share of the time: requests that wait do so because they come at once. */
+#define IDLE_ENOUGH 0.5
 
 struct watch {
   struct kc_executor inner;
@@ -84,10 +88,53 @@ static void fill(struct kc_plan_limits *limits, const struct kc_run *run, kc_ps 
   const double busy = limits->prefill + limits->decode + limits->host;
   limits->idle = busy < 1 ? 1 - busy : 0;
   limits->memory = memory_share(&run->metrics, (uint64_t)run->pages * replicas);
-  limits->name = "decode bandwidth";
-  if (limits->prefill > limits->decode) limits->name = "prefill compute";
-  if (limits->host > limits->decode && limits->host > limits->prefill) limits->name = "host";
-  if (limits->memory > MEMORY_MATTERS) limits->name = "memory";
+}
+
+/* Where the time of the steps goes. */
+static const char *largest_part(const struct kc_plan_limits *limits)
+{
+  KC_ASSERT(limits->known);
+  if (limits->host > limits->decode && limits->host > limits->prefill) return "host";
+  return limits->prefill > limits->decode ? "prefill compute" : "decode bandwidth";
+}
+
+static bool is_of(enum kc_figure figure, enum kc_figure mean)
+{
+  KC_ASSERT((unsigned)figure < KC_FIGURES);
+  return figure >= mean && (int)figure < (int)mean + 5;
+}
+
+/* A first token that takes most of its time alone on an empty server waits for its prompt. */
+static const char *limit_of_ttft(const struct kc_plan *plan, const struct kc_plan_limits *limits,
+                                 enum kc_figure figure)
+{
+  const struct kc_plan_run *run = &plan->run[plan->winner];
+  const struct kc_figure_set *floors = &plan->columns[run->probe.column].floors;
+  const double value = run->result.figures.value[figure];
+  KC_ASSERT(limits->known);
+  if (floors->known[figure] && floors->value[figure] > MOSTLY * value) return "prefill compute";
+  return limits->idle > IDLE_ENOUGH ? "bursts" : largest_part(limits);
+}
+
+/* What the figure that is nearest its limit waits for; tokens after the first are never idle. */
+static void name_limit(const struct kc_plan *plan, struct kc_plan_limits *limits)
+{
+  const int nearest = plan->run[plan->winner].worst;
+  KC_ASSERT(nearest < (int)plan->require_count);
+  limits->nearest = nearest;
+  limits->name = largest_part(limits);
+  if (limits->memory > MEMORY_MATTERS) {
+    limits->name = "memory";
+    return;
+  }
+  if (nearest < 0) return;
+  const enum kc_figure figure = plan->require[nearest].figure;
+  if (is_of(figure, KC_FIGURE_TTFT_MEAN_MS)) {
+    limits->name = limit_of_ttft(plan, limits, figure);
+  } else if (!is_of(figure, KC_FIGURE_TPOT_MEAN_MS) && !is_of(figure, KC_FIGURE_ITL_MEAN_MS) &&
+             !is_of(figure, KC_FIGURE_E2E_MEAN_MS) && limits->idle > IDLE_ENOUGH) {
+    limits->name = "idle time";
+  }
 }
 
 static enum kc_err run_watched(const struct kc_scenario *scenario, struct kc_plan *plan,
@@ -136,6 +183,7 @@ enum kc_err kc_plan_limits(struct kc_plan *plan, struct kc_plan_limits *limits,
     err = kc_scenario_load(scenario, plan->request.path, all, count, problems);
     if (err != KC_OK) *diag = problems->items[0];
     if (err == KC_OK) err = run_watched(scenario, plan, limits, diag);
+    if (err == KC_OK && limits->known) name_limit(plan, limits);
     plan->count.runs_after++;
   }
   free(problems);
