@@ -154,6 +154,8 @@ static const struct kc_option profile_options[] = {
    .unit = "GPUs", .help = "tensor degree of the measurement"},
   {.key = "fitted_kv", .type = KC_OPTION_TEXT, P_TEXT(fitted_kv), .values = "FORMAT",
    .help = "format of keys and values in the measurement"},
+  {.key = "fitted_weights", .type = KC_OPTION_TEXT, P_TEXT(fitted_weights), .values = "FORMAT",
+   .help = "format of the weights in the measurement, by class where they differ"},
   {.key = "rows", .type = KC_OPTION_U32, P(rows), .min = 0, .max = 1e9,
    .help = "rows of the measurement"},
   {.key = "residual_percent", .type = KC_OPTION_DOUBLE, P(residual_percent), .min = 0, .max = 1e6,

@@ -51,6 +51,7 @@ struct kc_gpu_profile {
   /* Where the fit was made; 0 = not said. Outside, a prediction is extrapolated. */
   double batch_min, batch_max, context_min, context_max;
   char fitted_model[64], fitted_kv[16]; /* of what: "kimi-k2.6", "bf16"; "" = not said */
+  char fitted_weights[160];    /* kc_precision_weights_text of the measurement; "" = not said */
   uint32_t fitted_tensor;      /* at which tensor degree; 0 = not said */
   uint32_t rows;               /* of the measurement, that the fit saw */
   double residual_percent;     /* largest over them, of the rate */

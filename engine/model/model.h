@@ -163,6 +163,14 @@ enum kc_err kc_precision_parse(struct kc_precision *precision, const char *text,
 enum kc_weight_format kc_tensor_format(const struct kc_tensor *tensor,
                                        const struct kc_precision *precision);
 
+/* The formats of the matrices that every token meets, as text: "bf16" where all share one, else
+ * "attention=bf16,routed_experts=int4-g32,..." by class; a class of several formats joins them by
+ * '+'. Embedding, router, vision and MTP are left out: they take next to nothing of a step. Two
+ * precisions of equal text take the same time. */
+enum { KC_WEIGHTS_TEXT_BYTES = 160 };
+void kc_precision_weights_text(const struct kc_model *model, const struct kc_precision *precision,
+                               char out[KC_WEIGHTS_TEXT_BYTES]);
+
 /* Bytes of the whole checkpoint under a precision (all copies, scales included). */
 uint64_t kc_model_checkpoint_bytes(const struct kc_model *model,
                                    const struct kc_precision *precision);

@@ -71,6 +71,67 @@ enum kc_weight_format kc_tensor_format(const struct kc_tensor *tensor,
   return format == KC_WEIGHT_DEFAULT ? tensor->native : format;
 }
 
+/* ---- the formats in use, as text ---- */
+
+static bool in_every_step(enum kc_tensor_class kind)
+{
+  return kind == KC_CLASS_LM_HEAD || kind == KC_CLASS_ATTENTION || kind == KC_CLASS_INDEXER ||
+         kind == KC_CLASS_DENSE_MLP || kind == KC_CLASS_ROUTED_EXPERTS ||
+         kind == KC_CLASS_SHARED_EXPERTS;
+}
+
+/* Bit f: a matrix of the class is held in format f. */
+static uint64_t formats_of(const struct kc_model *model, const struct kc_precision *precision,
+                           enum kc_tensor_class kind)
+{
+  uint64_t formats = 0;
+  KC_ASSERT(model->tensor_count <= KC_TENSORS_MAX);
+  for (uint32_t i = 0; i < model->tensor_count; i++) {
+    const struct kc_tensor *tensor = &model->tensor[i];
+    if (tensor->kind != kind || tensor->rows <= 1) continue;
+    const enum kc_weight_format format = kc_tensor_format(tensor, precision);
+    KC_ASSERT((unsigned)format < 64);
+    formats |= UINT64_C(1) << format;
+  }
+  return formats;
+}
+
+static size_t put_formats(char *out, size_t used, uint64_t formats)
+{
+  KC_ASSERT(formats != 0);
+  for (unsigned f = 0; f < 64 && used < KC_WEIGHTS_TEXT_BYTES; f++) {
+    if ((formats >> f & 1) == 0) continue;
+    const bool more = (formats & ((UINT64_C(1) << f) - 1)) != 0;
+    used += (size_t)snprintf(out + used, KC_WEIGHTS_TEXT_BYTES - used, "%s%s", more ? "+" : "",
+                             kc_weight_format_name((enum kc_weight_format)f));
+  }
+  return used;
+}
+
+void kc_precision_weights_text(const struct kc_model *model, const struct kc_precision *precision,
+                               char out[KC_WEIGHTS_TEXT_BYTES])
+{
+  uint64_t formats[KC_TENSOR_CLASSES] = {0}, all = 0;
+  size_t used = 0;
+  KC_ASSERT(model != NULL && precision != NULL);
+  for (int kind = 0; kind < KC_TENSOR_CLASSES; kind++) {
+    if (!in_every_step((enum kc_tensor_class)kind)) continue;
+    formats[kind] = formats_of(model, precision, (enum kc_tensor_class)kind);
+    all |= formats[kind];
+  }
+  out[0] = '\0';
+  if (all != 0 && (all & (all - 1)) == 0) {
+    put_formats(out, 0, all);
+    return;
+  }
+  for (int kind = 0; kind < KC_TENSOR_CLASSES && used < KC_WEIGHTS_TEXT_BYTES; kind++) {
+    if (formats[kind] == 0) continue;
+    used += (size_t)snprintf(out + used, KC_WEIGHTS_TEXT_BYTES - used, "%s%s=",
+                             used == 0 ? "" : ",", class_names[kind]);
+    if (used < KC_WEIGHTS_TEXT_BYTES) used = put_formats(out, used, formats[kind]);
+  }
+}
+
 /* ---- "class=format,..." ---- */
 
 /* What to say of the candidate of a comma-separated list of names that is closest to `word`: the

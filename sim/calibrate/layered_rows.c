@@ -166,6 +166,25 @@ static uint32_t figure_of(const struct kc_node *map, const char *key)
   return (uint32_t)value;
 }
 
+/* The variant names the weights ("bf16"); keys and values follow it unless the engine was told
+ * otherwise. */
+static void read_formats(struct kc_layered_model *m, const struct kc_node *root,
+                         const struct kc_node *engine)
+{
+  enum kc_weight_format weights;
+  enum kc_kv_format kv;
+  const struct kc_node *variant = kc_node_get(root, "variant");
+  const struct kc_node *cache = kc_node_get(engine, "kv_cache_dtype");
+  if (variant == NULL || variant->kind != KC_NODE_SCALAR ||
+      !kc_weight_format_parse(variant->text, &weights)) return;
+  snprintf(m->weights, sizeof m->weights, "%s", kc_weight_format_name(weights));
+  const bool same = cache == NULL || cache->kind != KC_NODE_SCALAR ||
+                    strcmp(cache->text, "auto") == 0;
+  if (kc_kv_format_parse(same ? variant->text : cache->text, &kv)) {
+    snprintf(m->kv, sizeof m->kv, "%s", kc_kv_format_name(kv));
+  }
+}
+
 static enum kc_err read_meta(struct kc_layered_rows *rows, const char *path, struct kc_diag *diag)
 {
   struct kc_document document;
@@ -193,6 +212,7 @@ static enum kc_err read_meta(struct kc_layered_rows *rows, const char *path, str
     m->inter = figure_of(shapes, "intermediate_size") * (uint32_t)last;
     m->hidden = figure_of(shapes, "hidden_size");
     m->head_dim = figure_of(shapes, "head_dim");
+    read_formats(m, document.root, engine);
     m->max_batched_tokens = figure_of(engine, "max_num_batched_tokens");
     m->max_sequences = figure_of(engine, "max_num_seqs");
   }

@@ -161,6 +161,9 @@ static void put_layered(struct text *t, const struct kc_profile *profile)
   put_quoted(t, "model:\n  model", m->model);
   put(t, "  tensor: %u\n  hidden: %u\n  heads: %u\n  kv_heads: %u\n  head_dim: %u\n  inter: %u\n",
       m->tensor, m->hidden, m->heads, m->kv_heads, m->head_dim, m->inter);
+  if (m->layers > 0) put(t, "  layers: %u\n", m->layers);
+  if (m->weights[0] != '\0') put_quoted(t, "  weights", m->weights);
+  if (m->kv[0] != '\0') put_quoted(t, "  kv", m->kv);
   put(t, "  max_batched_tokens: %.9g\n  max_sequences: %.9g\nlayers:\n", m->max_batched_tokens,
       m->max_sequences);
   const struct kc_feature *features = kc_layer_features(&count);

@@ -301,6 +301,7 @@ void kc_serving_profile(const struct kc_serving_fit *fit, const char *name, cons
   snprintf(out->fitted_model, sizeof out->fitted_model, "%s", scenario->model.name);
   snprintf(out->fitted_kv, sizeof out->fitted_kv, "%s",
            kc_kv_format_name(scenario->pool[0].precision.k_format));
+  kc_precision_weights_text(&scenario->model, &scenario->pool[0].precision, out->fitted_weights);
   snprintf(out->name, sizeof out->name, "%s", name);
   snprintf(out->source, sizeof out->source, "%s", source);
   for (uint32_t i = 0; fit->has_left_out && i < fit->row_count && i < KC_LEFT_OUT_MAX; i++) {

@@ -54,6 +54,9 @@ static void put_fit(FILE *out, const struct kc_gpu_profile *p)
   fprintf(out, "    fitted_model: %s\n    fitted_tensor: %u\n", p->fitted_model,
           p->fitted_tensor);
   if (p->fitted_kv[0] != '\0') fprintf(out, "    fitted_kv: %s\n", p->fitted_kv);
+  if (p->fitted_weights[0] != '\0') {
+    fprintf(out, "    fitted_weights: \"%s\"\n", p->fitted_weights);
+  }
   put_range(out, "batch", p->batch_min, p->batch_max);
   put_range(out, "context", p->context_min, p->context_max);
   fprintf(out, "    rows: %u\n    residual_percent: %g\n", p->rows, p->residual_percent);

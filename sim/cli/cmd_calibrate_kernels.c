@@ -23,6 +23,8 @@ struct kernels_arguments {
   char gpu[KC_DIAG_PATH_BYTES], name[64], source[160];
   char out[KC_DIAG_PATH_BYTES], evaluate[KC_DIAG_PATH_BYTES];
   bool name_given, source_given, out_given, evaluate_given, hold_given, seed_given, tensor_given;
+  bool model_given;
+  char model[KC_DIAG_PATH_BYTES];
   uint32_t hold_out, tensor;
   uint64_t seed;
   bool json;
@@ -48,6 +50,8 @@ static const struct kc_option options[] = {
    .help = "chooses the rows kept out"},
   {.key = "tensor", .type = KC_OPTION_U32, FIELD(tensor), GIVEN(tensor_given), .min = 1,
    .max = 1024, .fallback = "1", .help = "tensor degree of layered timings"},
+  {.key = "model", .type = KC_OPTION_TEXT, TEXT(model), GIVEN(model_given), .values = "NAME",
+   .help = "model of layered timings, whose shapes the profile is then held to"},
   {.key = "evaluate", .type = KC_OPTION_TEXT, TEXT(evaluate), GIVEN(evaluate_given),
    .values = "PROFILE", .help = "fit nothing: score this profile file on all rows"},
   {.key = "json", .type = KC_OPTION_FLAG, FIELD(json), .help = "print one JSON document"},
@@ -93,9 +97,9 @@ static enum kc_err check_arguments(const struct kernels_arguments *a, struct kc_
 {
   if (!a->evaluate_given) return KC_OK;
   if (a->name_given || a->source_given || a->out_given || a->hold_given || a->seed_given ||
-      a->tensor_given) {
+      a->tensor_given || a->model_given) {
     return kc_fail(diag, KC_ERR_USAGE, "--evaluate scores a profile as it is; leave out --name, "
-                   "--source, --out, --hold-out, --seed and --tensor");
+                   "--source, --out, --hold-out, --seed, --tensor and --model");
   }
   return KC_OK;
 }
@@ -126,6 +130,30 @@ static enum kc_err read_files(struct work *w, const char *const *files, size_t c
 
 /* ---- fit ---- */
 
+/* The shapes that the timings do not say; those they say must be the model's. */
+static enum kc_err take_shapes(struct kc_layered_model *of, const char *name, struct kc_diag *diag)
+{
+  char path[KC_DIAG_PATH_BYTES];
+  KC_TRY(kc_data_find("models", name, ".json", NULL, path, diag));
+  struct kc_model *model = malloc(sizeof *model);
+  if (model == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the model");
+  enum kc_err err = kc_model_load(model, path, diag);
+  if (err == KC_OK && ((of->heads != 0 && of->heads != model->heads) ||
+                       (of->kv_heads != 0 && of->kv_heads != model->kv_heads) ||
+                       (of->inter != 0 && of->inter != model->dense_width))) {
+    err = kc_fail(diag, KC_ERR_INPUT, "--model %.64s has %u heads, %u of keys and values and an "
+                  "MLP of %u; the timings are of %u, %u and %u", name, model->heads,
+                  model->kv_heads, model->dense_width, of->heads, of->kv_heads, of->inter);
+  }
+  if (err == KC_OK) {
+    of->layers = model->layers;
+    of->hidden = model->hidden;
+    of->head_dim = model->head_width;
+  }
+  free(model);
+  return err;
+}
+
 static enum kc_err fit(struct work *w, struct kc_diag *diag)
 {
   const struct kernels_arguments *a = w->arguments;
@@ -139,6 +167,7 @@ static enum kc_err fit(struct work *w, struct kc_diag *diag)
     return kc_fit_families(w->profile, &w->samples, &device, &how, diag);
   }
   w->layered.model.tensor = a->tensor;
+  if (a->model_given) KC_TRY(take_shapes(&w->layered.model, a->model, diag));
   return kc_fit_layered(w->profile, &w->layered, &how, diag);
 }
 

@@ -56,18 +56,6 @@ static void print_missing(const struct kc_run *run, bool minor)
   printf("\n");
 }
 
-/* What the fit was made on, where that is not what runs here. */
-static void print_foreign(const struct kc_run *run)
-{
-  const struct kc_gpu_profile *profile = &run->scenario->pool[0].profile;
-  if (run->kernels != NULL) {
-    printf("            measured on %s\n", kc_profile_gpu(run->kernels));
-    return;
-  }
-  printf("            fitted on %s at tensor degree %u with %s KV\n", profile->fitted_model,
-         profile->fitted_tensor, profile->fitted_kv);
-}
-
 /* What the times rest on and what they are worth. */
 static void print_basis(const struct kc_run *run)
 {
@@ -87,7 +75,7 @@ static void print_basis(const struct kc_run *run)
   if (trust.level == KC_LEVEL_EXTRAPOLATED) {
     printf("            EXTRAPOLATED: %.1f %% of the step time lies outside what was measured\n",
            trust.time_ps > 0 ? 100.0 * (double)trust.outside_ps / (double)trust.time_ps : 0.0);
-    if (run->cost.foreign) print_foreign(run);
+    if (run->cost.foreign) printf("            %s\n", run->cost.foreign_why);
   }
   print_missing(run, false);
   print_missing(run, true);

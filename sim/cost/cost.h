@@ -97,6 +97,8 @@ struct kc_cost_config {
 
 struct kc_cost_tables;
 
+enum { KC_FOREIGN_BYTES = 640 };
+
 struct kc_cost {
   uint32_t op_count;
   uint32_t context_ops;    /* the first so many are attention and integrity check */
@@ -112,7 +114,8 @@ struct kc_cost {
   uint64_t graph_tokens;   /* steps of decodes alone, up to so many, are graphs */
   struct kc_cost_tables *tables; /* NULL = all of it is in op[] */
   enum kc_cost_basis basis;
-  bool foreign;            /* fitted on another GPU, model, degree or KV format: never inside */
+  bool foreign;            /* fitted on another GPU, model, degree or format: never inside */
+  char foreign_why[KC_FOREIGN_BYTES]; /* "weights fp8, fitted with bf16; ..." */
   struct kc_cost_range range;
 };
 

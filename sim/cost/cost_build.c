@@ -7,6 +7,7 @@
  * Floating point is used here only: products and quotients of exactly represented inputs in a fixed
  * order, rounded to 2^-20 ps per unit once. From then on a run computes in integers.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "sim/cost/cost_products.h"
@@ -347,20 +348,61 @@ static void set_rates(struct builder *b)
   b->latency = to_units(profile->op_latency_us * 1e-6);
 }
 
-/* True when the profile was fitted to something else than this. */
-static bool is_foreign(const struct kc_cost_config *config)
+/* Adds "WHAT here, fitted with there" where a fit says what it was made with and that differs. */
+static void add_foreign(struct kc_cost *cost, const char *what, const char *here,
+                        const char *there)
+{
+  const size_t used = strlen(cost->foreign_why);
+  KC_ASSERT(used < sizeof cost->foreign_why);
+  if (there[0] == '\0' || strcmp(here, there) == 0) return;
+  cost->foreign = true;
+  snprintf(cost->foreign_why + used, sizeof cost->foreign_why - used, "%s%s %s, measured with %s",
+           used == 0 ? "" : "; ", what, here, there);
+}
+
+static void add_foreign_count(struct kc_cost *cost, const char *what, uint32_t here, uint32_t there)
+{
+  char a[16], b[16];
+  if (there == 0) return;
+  snprintf(a, sizeof a, "%u", here);
+  snprintf(b, sizeof b, "%u", there);
+  add_foreign(cost, what, a, b);
+}
+
+/* Keys and values apart are "bf16/fp8-e4m3", which no fit was made with. */
+static void kv_text(const struct kc_cost_config *config, char out[40])
+{
+  const struct kc_precision *p = config->precision;
+  const bool apart = !config->model->is_mla && p->k_format != p->v_format;
+  KC_ASSERT(kc_kv_format_name(p->k_format) != NULL);
+  snprintf(out, 40, "%s%s%s", kc_kv_format_name(p->k_format), apart ? "/" : "",
+           apart ? kc_kv_format_name(p->v_format) : "");
+}
+
+/* Is the profile measured on, or fitted to, something else than this? */
+static void find_foreign(struct kc_cost *cost, const struct kc_cost_config *config)
 {
   const struct kc_gpu_profile *p = config->profile;
-  const char *kv = kc_kv_format_name(config->precision->k_format);
-  KC_ASSERT(kv != NULL);
-  if (config->kernels != NULL &&
-      strcmp(kc_profile_gpu(config->kernels), config->gpu->name) != 0) {
-    return true;
+  char kv[40], weights[KC_WEIGHTS_TEXT_BYTES];
+  kv_text(config, kv);
+  kc_precision_weights_text(config->model, config->precision, weights);
+  KC_ASSERT(!cost->foreign);
+  if (config->kernels != NULL) {
+    add_foreign(cost, "GPU", config->gpu->name, kc_profile_gpu(config->kernels));
+    if (kc_profile_kind(config->kernels) == KC_PROFILE_LAYERED) {
+      const struct kc_layered_model *of = kc_profile_layered_model(config->kernels);
+      add_foreign(cost, "weights", weights, of->weights);
+      add_foreign(cost, "KV", kv, of->kv);
+      add_foreign_count(cost, "layers", config->model->layers, of->layers);
+    }
   }
-  if (!p->calibrated) return false;
-  return (p->fitted_model[0] != '\0' && strcmp(p->fitted_model, config->model->name) != 0) ||
-         (p->fitted_tensor != 0 && p->fitted_tensor != config->tensor) ||
-         (p->fitted_kv[0] != '\0' && strcmp(p->fitted_kv, kv) != 0);
+  if (!p->calibrated) return;
+  add_foreign(cost, "model", config->model->name, p->fitted_model);
+  add_foreign_count(cost, "tensor degree", config->tensor, p->fitted_tensor);
+  if (strstr(cost->foreign_why, "KV ") == NULL) add_foreign(cost, "KV", kv, p->fitted_kv);
+  if (strstr(cost->foreign_why, "weights ") == NULL) {
+    add_foreign(cost, "weights", weights, p->fitted_weights);
+  }
 }
 
 static void set_host(struct kc_cost *cost, const struct kc_gpu_profile *profile)
@@ -422,7 +464,7 @@ enum kc_err kc_cost_build(struct kc_cost *cost, const struct kc_cost_config *con
     KC_TRY(kc_cost_tables_build(&cost->tables, config, diag));
   }
   set_host(cost, config->profile);
-  cost->foreign = is_foreign(config);
+  find_foreign(cost, config);
   return KC_OK;
 }
 

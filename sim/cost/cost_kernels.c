@@ -447,13 +447,17 @@ static enum kc_err check_layered(const struct kc_cost_config *config, struct kc_
   const struct kc_model *model = config->model;
   const bool same = of->tensor == config->tensor &&
                     (of->hidden == 0 || of->hidden == model->hidden) &&
+                    (of->head_dim == 0 || of->head_dim == model->head_width) &&
+                    (of->inter == 0 || of->inter == model->dense_width) &&
                     (of->heads == 0 || of->heads == model->heads) &&
                     (of->kv_heads == 0 || of->kv_heads == model->kv_heads);
   if (same && model->experts == 0 && !model->is_mla) return KC_OK;
-  return kc_fail(diag, KC_ERR_INPUT, "profile %s holds whole layers of %s at tensor degree %u; "
-                 "this is %s at %u: use a profile of kernels, or measure",
-                 kc_profile_name(config->kernels), of->model, of->tensor, model->name,
-                 config->tensor);
+  return kc_fail(diag, KC_ERR_INPUT, "profile %s holds whole layers of %s at tensor degree %u "
+                 "(hidden %u, %u heads, %u of keys and values, MLP %u; 0 = not said); this is %s "
+                 "at %u (%u, %u, %u, %u): use a profile of kernels, or measure",
+                 kc_profile_name(config->kernels), of->model, of->tensor, of->hidden, of->heads,
+                 of->kv_heads, of->inter, model->name, config->tensor, model->hidden, model->heads,
+                 model->kv_heads, model->dense_width);
 }
 
 /* See longest_whole_us of cost_tables.c; batches were measured in powers of two. */

@@ -156,7 +156,8 @@ struct kc_op_time kc_profile_time(const struct kc_profile *profile, const struct
 struct kc_layered_model {
   char model[64];      /* "meta-llama/Llama-3.1-8B" */
   uint32_t tensor;     /* tensor degree */
-  uint32_t hidden, heads, kv_heads, head_dim, inter; /* per whole model; 0 = file does not say */
+  uint32_t layers, hidden, heads, kv_heads, head_dim, inter; /* per whole model; 0 = not said */
+  char weights[160], kv[16]; /* formats: kc_precision_weights_text, "bf16"; "" = not said */
   double max_batched_tokens, max_sequences;          /* of the engine that was profiled */
 };
 const struct kc_layered_model *kc_profile_layered_model(const struct kc_profile *profile);

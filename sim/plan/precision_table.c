@@ -39,6 +39,7 @@ static bool is_sister(const struct kc_gpu_profile *other, const struct kc_gpu_pr
   KC_ASSERT(kv != NULL);
   return other->calibrated && strcmp(other->fitted_kv, kv) == 0 &&
          strcmp(other->fitted_model, own->fitted_model) == 0 &&
+         strcmp(other->fitted_weights, own->fitted_weights) == 0 &&
          other->fitted_tensor == own->fitted_tensor && other->context_min == own->context_min &&
          other->context_max == own->context_max;
 }
@@ -100,6 +101,18 @@ static bool is_shipped(const struct kc_point *point)
                         &ignored) == KC_OK && same_room(&fit, &point->fit);
 }
 
+/* Was the profile fitted with other weights? One that does not say was with the scenario's own. */
+static bool other_weights(const struct kc_precision_table *table, const struct kc_point *point)
+{
+  const struct kc_pool_spec *pool = &point->scenario.pool[0];
+  char weights[KC_WEIGHTS_TEXT_BYTES];
+  KC_ASSERT(pool->gpu.profile_count > 0);
+  if (!pool->profile.calibrated) return false;
+  if (pool->profile.fitted_weights[0] == '\0') return !same_room(&point->fit, &table->own);
+  kc_precision_weights_text(&point->scenario.model, &pool->precision, weights);
+  return strcmp(weights, pool->profile.fitted_weights) != 0;
+}
+
 static void fill_row(const struct kc_precision_table *table, const struct kc_point *point,
                      struct kc_precision_row *row, struct kc_plan_sets *changes)
 {
@@ -110,7 +123,7 @@ static void fill_row(const struct kc_precision_table *table, const struct kc_poi
   row->frontier = (uint64_t)point->figures.value[KC_FIGURE_REQUESTS_FIT];
   row->other_profile = sister != NULL;
   row->as_shipped = is_shipped(point);
-  row->foreign = pool->profile.calibrated && !same_room(&point->fit, &table->own);
+  row->foreign = other_weights(table, point);
   snprintf(row->profile, sizeof row->profile, "%s",
            sister != NULL ? sister->name : pool->profile.name);
   if (sister != NULL) kc_sets_add(changes, "pools.%s.profile=%s", pool->name, sister->name);

@@ -264,6 +264,10 @@ enum kc_err kc_data_find(const char *folder, const char *name, const char *suffi
 {
   KC_ASSERT(folder != NULL && name != NULL);
   KC_ASSERT(suffix != NULL && out != NULL);
+  if (name[0] == '\0') {
+    return kc_fail(diag, KC_ERR_INPUT, "the name of a file of %s is empty; name one, or give a "
+                   "path", folder);
+  }
   if (strchr(name, '/') != NULL || ends_with(name, suffix)) {
     if (find_path(name, beside, is_there, out)) {
       enter_folder(out, suffix);

@@ -25,15 +25,17 @@ while read -r folder gpu name tensor kind; do
   if [ "$kind" = layers ]; then
     files+=("$timings/$folder/meta.yaml")
     out="$gpu/$name/$(basename "$folder").yaml"
+    shapes=(--model "$(basename "$folder" "-tp$tensor")")
     source="casys-kaist/LLMServingSim at 5daddb21, profiler/perf"
   else
     out="$gpu/$gpu-$name.yaml"
+    shapes=()
     source="ai-dynamo/aiconfigurator at 095f58a51"
   fi
   wanted "$out" "$@" || continue
   mkdir -p "$(dirname "$here/$out")"
   "$kvcap" calibrate kernels "${files[@]}" --gpu "$gpu" --name "$name" --tensor "$tensor" \
-    --source "$source" --out "$here/$out"
+    "${shapes[@]}" --source "$source" --out "$here/$out"
 done <<'LIST'
 rtx-pro-6000/vllm-0.19/llama-3.1-8b-tp1 rtx-pro-6000 vllm-0.19 1 layers
 rtx-pro-6000/vllm-0.19/qwen3-32b-tp2 rtx-pro-6000 vllm-0.19 2 layers
