@@ -40,8 +40,18 @@ stats ARG1 using (column("output_tok_s")) name "OUTPUT" nooutput
 stats ARG1 using (column("load_amount")) name "LOAD" nooutput
 series = int(SERIES_max) + 1
 
-# Fixed width; the height grows with the series beyond the second.
-extra = series > 2 ? 40 * (series - 2) : 0
+# Long names would run into each other: letters stand for them, and a legend below the title has
+# both. Names beyond the width of the figure are shortened there.
+longest = 0
+do for [i = 1:series] { longest = strlen(names[i]) > longest ? strlen(names[i]) : longest }
+lettered = longest > 18
+legend = lettered ? 22 * series + 10 : 0
+array short[8]
+do for [i = 1:series] { short[i] = lettered ? substr("ABCDEFGH", i, i) : names[i] }
+wide(name) = strlen(name) > 110 ? substr(name, 1, 109)."…" : name
+
+# Fixed width; the height grows with the series beyond the second, and with the legend.
+extra = (series > 2 ? 40 * (series - 2) : 0) + legend
 height = 520 + extra
 if (ARG2[strlen(ARG2)-3:] eq ".png") {
   title_font = ",17" # in points; the other terminal counts pixels
@@ -68,6 +78,12 @@ signed(value) = sprintf("%+.1f %%", value)
 
 set multiplot
 set label 1 title at screen 0.5, y(height - 28) center font title_font
+if (lettered) {
+  do for [i = 1:series] {
+    set label 80 + i short[i].":  ".wide(names[i]) at screen x(76), y(height - 42 - 22 * i) left \
+        tc rgb colours[i]
+  }
+}
 
 # Left: output over the load. What wants more memory than there is is hollow and joined by dashes.
 set border 3 lc rgb "#595959"
@@ -75,7 +91,7 @@ set tics nomirror out tc rgb "#404040"
 set grid ytics lc rgb "#e4e4e4" lt 1 lw 1
 set lmargin at screen x(76)
 set rmargin at screen x(600)
-set tmargin at screen y(height - 92)
+set tmargin at screen y(height - 92 - legend)
 set bmargin at screen y(62)
 set label 2 "output tokens per second" at graph 0, graph 1 left offset 0.3,1.0
 set xlabel title_load offset 0,0.3
@@ -84,7 +100,7 @@ set yrange [0 : OUTPUT_max * 1.16]
 set format y "%.0f"
 unset key
 do for [i = 1:series] {
-  set label 10 + i names[i].": ".number(peak_output[i])." at ".number(peak_load[i]) \
+  set label 10 + i short[i].": ".number(peak_output[i])." at ".number(peak_load[i]) \
       at peak_load[i], peak_output[i] right offset -0.8,1.1 font big_font tc rgb colours[i]
 }
 plot for [i = 1:series] ARG1 using (of(i, column("load_amount"))):(column("output_tok_s")) \
@@ -105,7 +121,7 @@ unset border
 unset tics
 set lmargin at screen x(650)
 set rmargin at screen x(970)
-block = (height - 110) / 3.0
+block = (height - 110 - legend) / 3.0
 known(v) = v == v # what the database does not say is NaN
 price(v) = !known(v) ? "not known" : sprintf(v < 1 ? "$%.3f" : "$%.2f", v)
 fit(v) = known(v) ? number(v)." fit; " : ""
@@ -118,7 +134,7 @@ bar(b, i) = b == 1 ? peak_output[i] : b == 3 ? of_load(i) : known(usd[i]) ? usd[
 do for [b = 1:3] {
   largest = 0
   do for [i = 1:series] { largest = bar(b, i) > largest ? bar(b, i) : largest }
-  top = height - 62 - (b - 1) * block
+  top = height - 62 - legend - (b - 1) * block
   set tmargin at screen y(top - 20)
   set bmargin at screen y(top - block + 14)
   set label 20 (b == 1 ? "output at the peak" : b == 2 ? "cost there, a million output tokens" : \
@@ -129,7 +145,7 @@ do for [b = 1:3] {
   do for [i = 1:series] {
     set object 30 + i rectangle from 0, i + 0.14 to bar(b, i), i + 0.42 fc rgb colours[i] \
         fs solid noborder
-    set label 40 + i names[i].":  ".said(b, i) at 0, i - 0.14 left tc rgb "black"
+    set label 40 + i short[i].":  ".said(b, i) at 0, i - 0.14 left tc rgb "black"
     set label 60 + i change(b, i) at largest, i - 0.14 right font big_font tc rgb colours[i]
   }
   plot NaN

@@ -61,7 +61,7 @@ SELECT key, value, amount,
 FROM value;
 
 -- Labels of the cases (`--case "LABEL: ..."`): lines of the axes' text between "axis case" and the
--- next axis.
+-- next axis. Of labels in parts ("weights fp8, KV bf16") the parts that all share are left out.
 CREATE TEMP VIEW IF NOT EXISTS sweep_case AS
 WITH RECURSIVE line (place, text, rest) AS (
   SELECT 0, '', axes || char(10) FROM chosen_sweep JOIN sweep ON sweep.id = sweep_id
@@ -69,15 +69,33 @@ WITH RECURSIVE line (place, text, rest) AS (
   SELECT place + 1, substr(rest, 1, instr(rest, char(10)) - 1),
          substr(rest, instr(rest, char(10)) + 1)
   FROM line WHERE rest <> '' AND place < 100000
+),
+whole (number, label) AS MATERIALIZED (
+  SELECT row_number() OVER (ORDER BY place) - 1, trim(substr(text, 1, instr(text, ': ') - 1))
+  FROM line
+  WHERE text GLOB '  *: *'
+    AND place > (SELECT min(place) FROM line WHERE text = 'axis case')
+    AND place < (SELECT coalesce(min(place), 1e9) FROM line
+                 WHERE text GLOB 'axis *' AND text <> 'axis case'
+                   AND place > (SELECT min(place) FROM line WHERE text = 'axis case'))
+),
+part (number, place, text, rest) AS (
+  SELECT number, -1, '', label || ', ' FROM whole
+  UNION ALL
+  SELECT number, place + 1, substr(rest, 1, instr(rest, ', ') - 1),
+         substr(rest, instr(rest, ', ') + 2)
+  FROM part WHERE rest <> ''
+),
+own AS MATERIALIZED (
+  SELECT number, place, text FROM part
+  WHERE place >= 0 AND (place, text) NOT IN (
+    SELECT place, text FROM part GROUP BY place, text
+    HAVING count(*) = (SELECT count(*) FROM whole))
 )
-SELECT row_number() OVER (ORDER BY place) - 1 AS number,
-       trim(substr(text, 1, instr(text, ': ') - 1)) AS label
-FROM line
-WHERE text GLOB '  *: *'
-  AND place > (SELECT min(place) FROM line WHERE text = 'axis case')
-  AND place < (SELECT coalesce(min(place), 1e9) FROM line
-               WHERE text GLOB 'axis *' AND text <> 'axis case'
-                 AND place > (SELECT min(place) FROM line WHERE text = 'axis case'));
+SELECT number, coalesce((SELECT group_concat(text, ', ')
+                         FROM (SELECT text FROM own WHERE own.number = whole.number
+                               ORDER BY place)), label) AS label
+FROM whole;
 
 -- The series of each point: the label of its case, then the values of every other key that varies
 -- and is neither axis nor part of the cases; bare numbers and truths with the last word of their
@@ -266,10 +284,12 @@ WHERE p.output_tok_s IS NOT NULL AND p.load_amount IS NOT NULL AND p.across_plac
   AND (SELECT count(DISTINCT series) FROM sweep_peak WHERE across_place = 0) <= 8
 ORDER BY p.series, p.load_amount, p.point;
 
--- How much there is to draw.
+-- How much there is to draw; `of_plan`: the points are what a plan's search ran, and its axes are
+-- text of another form than a sweep's.
 CREATE TEMP VIEW IF NOT EXISTS sweep_size AS
 SELECT count(*) AS points, max(series) + 1 AS series, max(across_place) + 1 AS across,
-       max(load_place) + 1 AS loads
+       max(load_place) + 1 AS loads,
+       (SELECT axes GLOB 'gpu=*' FROM chosen_sweep JOIN sweep ON sweep.id = sweep_id) AS of_plan
 FROM sweep_point;
 
 -- The question itself, and how far its points can be trusted.

@@ -98,7 +98,13 @@ static enum kc_err check_size(struct kc_store *store, struct kc_diag *diag)
   const double series = kc_cells_number(&size, 0, "series");
   const double places = fmax(kc_cells_number(&size, 0, "across"),
                              kc_cells_number(&size, 0, "loads"));
+  const bool of_plan = kc_cells_number(&size, 0, "of_plan") == 1;
   kc_cells_free(&size);
+  if (of_plan) {
+    return kc_fail(diag, KC_ERR_INPUT, "these are the runs that a plan's search needed, not a "
+                   "sweep whose points can be set side by side; the same `kvcap plan` with --db "
+                   "prints the answer again and runs nothing that is stored");
+  }
   if (points == 0) {
     return kc_fail(diag, KC_ERR_INPUT, "the sweep has no points in this file yet; run it again");
   }
