@@ -250,7 +250,8 @@ int kc_cmd_sweep(int argc, char **argv)
   if (sweep.inputs == NULL) {
     kc_fail(&diag, KC_ERR_MEMORY, "no memory for the sweep");
     status = kc_cli_fail(&diag);
-  } else if (build_grid(&grid, &a, &diag) != KC_OK) {
+  } else if (build_grid(&grid, &a, &diag) != KC_OK ||
+             kc_vary_check_sets(&grid, sweep.sets, sweep.set_count, &diag) != KC_OK) {
     status = kc_cli_fail(&diag);
   } else {
     status = prepare_and_run(&sweep, &a);

@@ -383,7 +383,11 @@ static void print_oom(const struct kc_run *run)
 static void print_slo(const char *name, double limit_ms, const struct kc_statistic *s,
                       const char *trust)
 {
-  if (limit_ms <= 0 || s->count == 0) return;
+  if (limit_ms <= 0) return;
+  if (s->count == 0) {
+    printf("  SLO       %s p95 against %.2f: not known, no request was served\n", name, limit_ms);
+    return;
+  }
   const double value = (double)s->p95_ps / (double)KC_PS_PER_MS;
   printf("  SLO       %s p95 %.2f ms against %.2f: %s (%s)\n", name, value, limit_ms,
          value <= limit_ms ? "met" : "missed", trust);

@@ -41,13 +41,16 @@ static enum grade grade_of(const struct kc_html *page, size_t run)
 static void write_limits_sentence(const struct kc_html *page, size_t run)
 {
   KC_ASSERT(run < page->run.rows);
-  size_t stated = 0, missed = 0;
+  size_t stated = 0, missed = 0, asked = 0;
   for (size_t i = 0; i < LIMITS; i++) {
     const int met = limit_met(page, run, &limits[i]);
+    asked += kc_html_setting_number(page, run, "slo", limits[i].setting) > 0;
     stated += met != 0;
     missed += met < 0;
   }
-  if (stated == 0) {
+  if (stated < asked && missed == 0) {
+    fputs("Whether the latency limits are met is not known: no request was served.", page->out);
+  } else if (stated == 0) {
     fputs("No latency limit was stated.", page->out);
   } else if (missed == 0) {
     fputs(stated == 1 ? "The latency limit is met." : "Both latency limits are met.", page->out);

@@ -330,6 +330,47 @@ static enum kc_err check_zip(const struct kc_vary *grid, struct kc_diag *diag)
   return KC_OK;
 }
 
+/* The axis, not that of the cases, whose key "key=value" changes; NULL when there is none. */
+static const char *varied_key(const struct kc_vary *grid, const char *change)
+{
+  const size_t length = strcspn(change, "=");
+  for (uint32_t a = grid->has_cases; a < grid->axis_count; a++) {
+    const char *key = grid->axis[a].key;
+    KC_ASSERT(key[0] != '\0');
+    if (strlen(key) == length && memcmp(key, change, length) == 0) return key;
+  }
+  return NULL;
+}
+
+enum kc_err kc_vary_check_sets(const struct kc_vary *grid, const char *const *sets, size_t count,
+                               struct kc_diag *diag)
+{
+  KC_ASSERT(count == 0 || sets != NULL);
+  for (size_t i = 0; i < count; i++) {
+    const char *key = varied_key(grid, sets[i]);
+    if (key == NULL) continue;
+    return kc_fail(diag, KC_ERR_USAGE, "\"%.80s\" is set for every point, and --vary varies %s; "
+                   "keep one", sets[i], key);
+  }
+  return KC_OK;
+}
+
+static enum kc_err check_cases(const struct kc_vary *grid, struct kc_diag *diag)
+{
+  KC_ASSERT(grid->axis_count > 0);
+  for (uint32_t i = 0; grid->has_cases && i < grid->axis[0].count; i++) {
+    const struct kc_vary_value *value = &grid->axis[0].value[i];
+    const char *at = value->sets;
+    for (uint32_t s = 0; s < value->set_count; s++, at += strlen(at) + 1) {
+      const char *key = varied_key(grid, at);
+      if (key == NULL) continue;
+      return kc_fail(diag, KC_ERR_USAGE, "--case: \"%.64s\" changes %s, which --vary varies; keep "
+                     "one", value->label, key);
+    }
+  }
+  return KC_OK;
+}
+
 enum kc_err kc_vary_finish(struct kc_vary *grid, bool zip, struct kc_diag *diag)
 {
   KC_ASSERT(grid->points == 0);
@@ -337,6 +378,7 @@ enum kc_err kc_vary_finish(struct kc_vary *grid, bool zip, struct kc_diag *diag)
     return kc_fail(diag, KC_ERR_USAGE, "nothing is varied; give --vary KEY=VALUE,VALUE,... or "
                    "--case");
   }
+  KC_TRY(check_cases(grid, diag));
   grid->zip = zip;
   if (zip) KC_TRY(check_zip(grid, diag));
   uint64_t points = 1;

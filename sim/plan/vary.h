@@ -57,8 +57,14 @@ enum kc_err kc_vary_case(struct kc_vary *grid, const char *text, struct kc_diag 
  * KC_ERR_USAGE for what is not that, an empty range, a value or key given twice; KC_ERR_LIMIT. */
 enum kc_err kc_vary_key(struct kc_vary *grid, const char *text, struct kc_diag *diag);
 
-/* No more axes. KC_ERR_USAGE for a grid without axes, and for axes of unequal lengths with `zip`;
- * KC_ERR_LIMIT for more than KC_VARY_POINTS_MAX points. */
+/* KC_ERR_USAGE for one of these changes ("key=value", of every point) whose key is an axis: it
+ * would never hold. */
+enum kc_err kc_vary_check_sets(const struct kc_vary *grid, const char *const *sets, size_t count,
+                               struct kc_diag *diag);
+
+/* No more axes. KC_ERR_USAGE for a grid without axes, for a case that changes the key of an axis,
+ * and for axes of unequal lengths with `zip`; KC_ERR_LIMIT for more than KC_VARY_POINTS_MAX
+ * points. */
 enum kc_err kc_vary_finish(struct kc_vary *grid, bool zip, struct kc_diag *diag);
 
 /* Index of the axis' value at a point. */
