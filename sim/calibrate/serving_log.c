@@ -285,11 +285,15 @@ static enum kc_err choose(struct reading *r, const struct kc_json_value *object)
 
 static enum kc_err read_object(struct reading *r, const struct kc_json_value *object)
 {
+  const bool first = r->log->format == NULL;
   if (object->kind != KC_JSON_OBJECT) return bad(r, "the line", "expected a JSON object");
-  if (r->log->format == NULL) KC_TRY(choose(r, object));
+  if (first) KC_TRY(choose(r, object));
   if (strcmp(r->log->format, "benchlog") == 0) return benchlog_row(r, object);
   if (strcmp(r->log->format, "aiperf") == 0) return aiperf_row(r, object);
-  return result_rows(r, object);
+  if (first) return result_rows(r, object);
+  return kc_fail_at(r->diag, KC_ERR_INPUT, r->log->path, r->line, 0,
+                    "another run begins here (a benchmark appends to its file); each has a clock "
+                    "of its own: cut the file to one run");
 }
 
 static enum kc_err read_text(struct reading *r, const char *text, size_t bytes)

@@ -47,7 +47,7 @@ struct kc_serving_log {
 };
 
 /* KC_ERR_FILE; KC_ERR_INPUT with the line: no known format, a key that is missing, a time before
- * the one it must follow. `*log` may be freed after an error. */
+ * the one it must follow, a second bench-result. `*log` may be freed after an error. */
 enum kc_err kc_serving_log_read(struct kc_serving_log *log, const char *path,
                                 struct kc_diag *diag);
 void kc_serving_log_free(struct kc_serving_log *log);

@@ -204,6 +204,17 @@ static enum kc_err load(struct kc_scenario *scenario, const char *path, const ch
   return kc_scenario_load(scenario, path, sets, 1, problems);
 }
 
+/* A log that does not say when its requests came is no load; a trace of them does. */
+static enum kc_err read_log(struct kc_serving_log *log, const struct log_arguments *a,
+                            struct kc_diag *diag)
+{
+  KC_TRY(kc_serving_log_read(log, a->log, diag));
+  if (log->has_arrivals || a->has_trace) return KC_OK;
+  return kc_fail_at(diag, KC_ERR_INPUT, a->log, 0, 0, "has no start_times, so nothing says when "
+                    "its requests were sent; give a trace of them with --trace, or measure again "
+                    "with a benchmark that writes start_times (vLLM's does)");
+}
+
 int kc_cmd_calibrate_log(int argc, char **argv)
 {
   struct log_arguments a = {0};
@@ -218,7 +229,7 @@ int kc_cmd_calibrate_log(int argc, char **argv)
     kc_fail(&diag, KC_ERR_MEMORY, "no memory for the scenario");
     return kc_cli_fail(&diag);
   }
-  enum kc_err err = kc_serving_log_read(&log, a.log, &diag);
+  enum kc_err err = read_log(&log, &a, &diag);
   struct kc_replay_fit fit = {.scenario = scenario, .log = &log, .first = a.fit_first};
   const char *const trace = a.has_trace ? a.trace : a.log;
   if (err == KC_OK && load(scenario, path[0], trace, &problems) != KC_OK) {
