@@ -147,17 +147,24 @@ struct table_reader {
   int column[COLUMNS]; /* cell of each; -1 = not there */
 };
 
+static bool is_column(const struct kc_csv_cell *cell, int column)
+{
+  const char *name = column_names[column];
+  return cell->bytes == strlen(name) && strncmp(cell->text, name, cell->bytes) == 0;
+}
+
 static enum kc_err read_header(struct table_reader *reader, const struct kc_csv_row *cells,
                                struct kc_diag *diag)
 {
   for (int c = 0; c < COLUMNS; c++) {
     reader->column[c] = -1;
     for (uint32_t i = 0; i < cells->count && i < KC_TRACE_COLUMNS_MAX; i++) {
-      const struct kc_csv_cell *cell = &cells->cell[i];
-      if (cell->bytes == strlen(column_names[c]) &&
-          strncmp(cell->text, column_names[c], cell->bytes) == 0) {
-        reader->column[c] = (int)i;
+      if (!is_column(&cells->cell[i], c)) continue;
+      if (reader->column[c] >= 0) {
+        return kc_fail_at(diag, KC_ERR_INPUT, reader->path, reader->line, i + 1,
+                          "the header names the column %s twice; keep one", column_names[c]);
       }
+      reader->column[c] = (int)i;
     }
   }
   if (reader->column[COLUMN_CONCURRENCY] >= 0 && reader->column[COLUMN_TOK_S] >= 0) return KC_OK;
@@ -165,20 +172,24 @@ static enum kc_err read_header(struct table_reader *reader, const struct kc_csv_
                     "columns concurrency and tok_s, and may name input and output");
 }
 
-/* A positive number of the row, `*has` false when the table has no such column. */
+/* A positive number of the row, whole unless it is a rate; `*has` false when the table has no such
+ * column. */
 static enum kc_err read_cell(const struct table_reader *reader, const struct kc_csv_row *cells,
                              enum table_column column, double *value, bool *has,
                              struct kc_diag *diag)
 {
   const int at = reader->column[column];
+  const bool whole = column != COLUMN_TOK_S;
   *has = at >= 0;
   if (at < 0) return KC_OK;
   if ((uint32_t)at < cells->count && kc_parse_double(cells->cell[at].text, cells->cell[at].bytes,
-                                                     value) && *value > 0 && *value < 1e9) {
+                                                     value) && *value > 0 && *value < 1e9 &&
+      (!whole || *value == floor(*value))) {
     return KC_OK;
   }
   return kc_fail_at(diag, KC_ERR_INPUT, reader->path, reader->line, 1,
-                    "%s: expected a number above 0", column_names[column]);
+                    "%s: expected a %snumber above 0", column_names[column],
+                    whole ? "whole " : "");
 }
 
 static enum kc_err read_row(struct kc_serving_fit *fit, const struct table_reader *reader,

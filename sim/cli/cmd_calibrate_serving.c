@@ -105,6 +105,10 @@ static enum kc_err load(struct kc_serving_fit *fit, const char *scenario,
                         const struct serving_arguments *a, struct kc_diag *diag)
 {
   char path[KC_DIAG_PATH_BYTES];
+  if (a->table_given && a->only_given) {
+    return kc_fail(diag, KC_ERR_USAGE, "--only chooses from the scenario's expect list, and "
+                   "--table stands in its place; keep one of the two");
+  }
   KC_TRY(kc_data_find("published", scenario, ".yaml", NULL, path, diag));
   if (a->table_given) {
     KC_TRY(kc_serving_load_table(fit, path, a->table, diag));
