@@ -44,13 +44,13 @@ static const struct kc_cli_usage usage = {
   .options = options,
   .option_count = sizeof options / sizeof options[0],
   .positional_max = KC_CLI_POSITIONAL_MAX,
-  .epilogue = "examples:\n  kvcap verify\n  kvcap verify kimi-k2.6-decode-bf16 --plot figures",
+  .epilogue = "examples:\n  kvcap verify\n  kvcap verify t02-kimi-decode-bf16 --plot figures",
 };
 
 /* Everything that was verified. */
 struct verified {
   struct kc_verify_file *file; /* heap, FILES_MAX at most */
-  size_t count, figures, outside;
+  size_t count, figures, outside, shown; /* shown: without a bound */
 };
 
 /* ---- which scenarios ---- */
@@ -90,7 +90,11 @@ static int verify_one(struct verified *all, const char *path)
   if (status != 0) return status;
   all->count++;
   all->figures += file->count;
-  for (uint32_t i = 0; i < file->count; i++) all->outside += !file->row[i].holds;
+  for (uint32_t i = 0; i < file->count; i++) {
+    const struct kc_verify_row *row = &file->row[i];
+    all->outside += !row->holds;
+    all->shown += row->holds && !kc_expect_has_bound(&row->expect);
+  }
   return 0;
 }
 
@@ -144,8 +148,9 @@ static int print_json(const struct verified *all, json_t *figures)
 static void print_tables(const struct verified *all)
 {
   for (size_t i = 0; i < all->count; i++) kc_verify_print(&all->file[i]);
-  printf("%zu figures of %zu scenarios: %zu within their bounds, %zu outside\n", all->figures,
-         all->count, all->figures - all->outside, all->outside);
+  printf("%zu figures of %zu scenarios: %zu within their bounds, %zu outside, %zu shown without "
+         "one\n", all->figures, all->count, all->figures - all->outside - all->shown, all->outside,
+         all->shown);
   printf("derived: no fitted figure takes part; calibrated: the profile was fitted to this figure;"
          "\nleft-out: to its neighbours only; modelled: nothing was fitted, nobody measured it\n");
 }

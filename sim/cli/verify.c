@@ -66,9 +66,19 @@ static enum kc_err load_point(struct points *points, const char *changes, struct
   return err;
 }
 
-/* The point with these changes, loaded once; run when the metric needs it. */
-static enum kc_err find_point(struct points *points, const char *changes, bool run,
-                              struct kc_point **out, struct kc_diag *diag)
+/* A figure called derived rests on no fit; kinds are said by hand, so this one is checked. */
+static enum kc_err run_point(struct kc_point *point, int kind, struct kc_diag *diag)
+{
+  if (!point->ran) KC_TRY(kc_point_run(point, NULL, NULL, diag));
+  KC_ASSERT(point->ran);
+  if (kind != KC_EXPECT_DERIVED || point->trust.level == KC_LEVEL_DATASHEET) return KC_OK;
+  return kc_fail(diag, KC_ERR_INPUT, "kind derived, but its run took times from a fit (%s); say "
+                 "calibrated, left-out or modelled", kc_cost_basis_name(point->trust.basis));
+}
+
+/* The point with the changes, loaded once; run when the metric needs it. */
+static enum kc_err find_point(struct points *points, const struct kc_expect *expect,
+                              const char *changes, struct kc_point **out, struct kc_diag *diag)
 {
   *out = NULL;
   KC_ASSERT(changes != NULL);
@@ -77,7 +87,7 @@ static enum kc_err find_point(struct points *points, const char *changes, bool r
   }
   if (*out == NULL) KC_TRY(load_point(points, changes, out, diag));
   KC_ASSERT(*out != NULL);
-  return run && !(*out)->ran ? kc_point_run(*out, NULL, NULL, diag) : KC_OK;
+  return kc_expect_needs_run(expect->metric) ? run_point(*out, expect->kind, diag) : KC_OK;
 }
 
 static struct kc_cost_trust worse(struct kc_cost_trust a, struct kc_cost_trust b)
@@ -88,18 +98,17 @@ static struct kc_cost_trust worse(struct kc_cost_trust a, struct kc_cost_trust b
 static enum kc_err predict(struct points *points, struct kc_verify_row *row, struct kc_diag *diag)
 {
   const struct kc_expect *expect = &row->expect;
-  const bool run = kc_expect_needs_run(expect->metric);
   struct kc_point *point, *base;
-  KC_TRY(find_point(points, expect->set, run, &point, diag));
+  KC_TRY(find_point(points, expect, expect->set, &point, diag));
   const struct kc_workload_spec *work = &point->scenario.workload;
   row->concurrency = work->is_closed ? work->closed.concurrency : 0;
-  row->ran = run;
+  row->ran = kc_expect_needs_run(expect->metric);
   row->trust = point->trust;
   const char *name = points->point[0]->scenario.name;
   KC_TRY(kc_expect_value(expect, &point->figures, name, &row->predicted, diag));
   if (!expect->has_against) return KC_OK;
   double value;
-  KC_TRY(find_point(points, expect->against, run, &base, diag));
+  KC_TRY(find_point(points, expect, expect->against, &base, diag));
   KC_TRY(kc_expect_value(expect, &base->figures, name, &value, diag));
   if (value == 0) return kc_fail(diag, KC_ERR_INPUT, "the figure to compare with is 0");
   row->predicted = 100.0 * (row->predicted / value - 1.0);

@@ -94,11 +94,6 @@ static void trust_text(char out[CELL_BYTES], const struct kc_verify_row *row)
            datasheet ? ", datasheet" : "");
 }
 
-static bool has_bound(const struct kc_expect *e)
-{
-  return e->has_within_percent || e->has_within || e->has_at_least || e->has_at_most;
-}
-
 void kc_verify_print(const struct kc_verify_file *file)
 {
   KC_ASSERT(file->count <= KC_EXPECT_MAX);
@@ -117,7 +112,7 @@ void kc_verify_print(const struct kc_verify_file *file)
            row->expect.has_against ? "change"
                : kc_expect_metric_unit(row->expect.metric), cell[0], cell[1],
            cell[2], cell[3], cell[4],
-           !row->holds ? "  OUTSIDE" : has_bound(&row->expect) ? "" : "  (shown only)");
+           !row->holds ? "  OUTSIDE" : kc_expect_has_bound(&row->expect) ? "" : "  (shown only)");
     if (!row->has_value) printf("      %s\n", row->problem.text);
   }
   printf("\n");

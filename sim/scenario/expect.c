@@ -89,6 +89,11 @@ static void check_item(const struct kc_expect *expect, const struct kc_node *ite
                      "expect: within_percent needs a value other than 0 and no `against`; use "
                      "within, in %s", expect->has_against ? "points" : "the value's unit");
   }
+  if (expect->has_at_least && expect->has_at_most && expect->at_least > expect->at_most) {
+    kc_diag_list_add(problems, KC_ERR_INPUT, path, item->line, item->column,
+                     "expect: at_least %.10g lies above at_most %.10g, so no figure can hold",
+                     expect->at_least, expect->at_most);
+  }
 }
 
 uint32_t kc_expect_read(struct kc_expect expect[KC_EXPECT_MAX], const struct kc_node *list,
@@ -125,6 +130,12 @@ double kc_expect_error(const struct kc_expect *expect, double predicted)
   const double difference = predicted - expect->value;
   if (expect->has_against || expect->value == 0) return difference;
   return 100.0 * difference / (expect->value < 0 ? -expect->value : expect->value);
+}
+
+bool kc_expect_has_bound(const struct kc_expect *expect)
+{
+  return expect->has_within_percent || expect->has_within || expect->has_at_least ||
+         expect->has_at_most;
 }
 
 bool kc_expect_holds(const struct kc_expect *expect, double predicted)

@@ -53,6 +53,7 @@ bool kc_expect_needs_run(int metric);
 /* How far a prediction is from the published value: in percent of it, or in points with `against`;
  * and whether that is within the bounds (always, when there are none). */
 double kc_expect_error(const struct kc_expect *expect, double predicted);
+bool kc_expect_has_bound(const struct kc_expect *expect);
 bool kc_expect_holds(const struct kc_expect *expect, double predicted);
 
 /* The figure that `expect` names. KC_ERR_INPUT when the set does not know it (no price, no fixed
