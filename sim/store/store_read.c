@@ -113,9 +113,16 @@ enum kc_err kc_store_each_run(struct kc_store *store, kc_run_visitor visit, void
 static enum kc_err fail_no_run(struct kc_store *store, int64_t run_id, struct kc_diag *diag)
 {
   KC_ASSERT(run_id >= 0);
-  int64_t runs = 0, last = 0;
+  int64_t runs = 0, last = 0, sweep = 0;
   KC_TRY(kc_store_scalar(store, "SELECT count(*) FROM run", &runs, doing, diag));
   KC_TRY(kc_store_scalar(store, "SELECT max(id) FROM run", &last, doing, diag));
+  KC_TRY(kc_store_scalar(store, "SELECT coalesce(max(id), 0) FROM sweep", &sweep, doing, diag));
+  if (runs == 0 && sweep > 0) {
+    return kc_fail_at(diag, KC_ERR_INPUT, store->path, 0, 0,
+                      "the database holds no single runs, but a sweep: ask for it with --sweep "
+                      "%lld; `kvcap db info %s` lists what there is", (long long)sweep,
+                      store->path);
+  }
   if (runs == 0) {
     return kc_fail_at(diag, KC_ERR_INPUT, store->path, 0, 0,
                       "the database holds no runs; store one: kvcap run SCENARIO --db %s",
