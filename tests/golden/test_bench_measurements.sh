@@ -2,14 +2,11 @@
 # Kernel times in a results database are what `kvcap calibrate kernels` reads from CSV files: the
 # same rows give the same profile. Figures of an emulated device are refused, whatever they say.
 set -eu
+# shellcheck source=tests/support/golden.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/golden.sh"
+needs sqlite3
 
-kvcap=${KVCAP:?set by ctest}
-command -v sqlite3 > /dev/null || { echo "no sqlite3"; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-"$kvcap" run "$KVCAP_SOURCE/scenarios/examples/llama-3.1-8b-starved.yaml" \
+"$kvcap" run "$source_root/scenarios/examples/llama-3.1-8b-starved.yaml" \
   --set workload.limit=2 --db m.db > out
 "$kvcap" calibrate kernels m.db --gpu h200 2> err && { echo "no times, and no error"; exit 1; }
 grep -q 'holds no kernel times' err || { cat err; exit 1; }

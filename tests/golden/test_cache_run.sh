@@ -3,16 +3,10 @@
 # find (worked out here), tenants that do not share, classes and tenants in the database, faults
 # that the page tags catch. timeout: 300
 set -u
-
-kvcap="${KVCAP:?path of the program}"
-source_root="${KVCAP_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
+# shellcheck source=tests/support/golden.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/golden.sh"
 agents="$source_root/scenarios/examples/glm-5.2-agents-8xh200.yaml"
-scratch="$(mktemp -d)"
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-failures=0
 
-fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 # true_that WHAT FILE JQ-CONDITION
 true_that() {
   [ "$(jq "$3" "$2")" = true ] || fail "$1: $3 is $(jq -c "$3" "$2")"
@@ -96,5 +90,4 @@ for policy in vllm-0.19 sglang-0.5; do
   true_that "$policy, unchecked" unchecked.json '.contaminated > 0 and .reasons.integrity == null'
 done
 
-[ "$failures" -eq 0 ] && echo "prompt caching, end to end: all as expected"
-exit "$((failures > 0))"
+finish "prompt caching, end to end: all as expected"

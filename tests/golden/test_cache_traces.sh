@@ -5,18 +5,12 @@
 # label: ci
 # timeout: 600
 set -u
-
-kvcap="${KVCAP:?path of the program}"
-source_root="${KVCAP_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
+# shellcheck source=tests/support/golden.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/golden.sh"
 shared="${KVCAP_SHARED:-}"
 [ -n "$shared" ] || { echo "skipped: KVCAP_SHARED is not set"; exit 77; }
 agents="$source_root/scenarios/examples/glm-5.2-agents-8xh200.yaml"
-scratch="$(mktemp -d)"
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-failures=0
 
-fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 # true_that WHAT FILE JQ-CONDITION
 true_that() {
   [ "$(jq "$3" "$2")" = true ] || fail "$1: $3 is $(jq -c "$3" "$2")"
@@ -50,5 +44,4 @@ for policy in vllm-0.19 sglang-0.5; do
     '.prefix_cache.hit_token_ratio > 0.913 and .prefix_cache.hit_token_ratio <= 0.923'
 done
 
-[ "$failures" -eq 0 ] && echo "hit rates of the public traces: all as expected"
-exit "$((failures > 0))"
+finish "hit rates of the public traces: all as expected"

@@ -5,23 +5,20 @@
 # again, byte for byte. The BF16 perplexity in them is that of PyTorch on the same weights within
 # 0.5 % (activations are bf16 here and FP32 there), and far below that of simple byte models.
 set -eu
+# shellcheck source=tests/support/golden.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/golden.sh"
 
-program="${KVCAP:-build/release/kvcap}"
-source_root="${KVCAP_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
-scratch="$(mktemp -d)"
-trap 'rm -rf "$scratch"' EXIT
-
-failed=0
 for model in tiny-gqa tiny-mla-moe; do
   kept="$source_root/scenarios/quality/$model.yaml"
-  "$program" engine eval "$source_root/scenarios/models/$model" --quality >"$scratch/again.yaml"
-  diff "$kept" "$scratch/again.yaml" || failed=1
+  "$kvcap" engine eval "$source_root/scenarios/models/$model" --quality >again.yaml
+  diff "$kept" again.yaml || fail "$model: not what $kept says"
   seen="$(sed -n 's/^# .* it is \([0-9.]*[0-9]\)\. .*/\1/p' "$kept")"
   jq -r "\"$model: perplexity $seen; PyTorch \(.nll_nats | exp), pairs of bytes \" +
     \"\(.nll_nats_bigram | exp), untrained \(.nll_nats_untrained | exp)\"" \
     "$source_root/scenarios/models/$model/reference.json"
   jq -e "($seen / (.nll_nats | exp)) as \$ratio | \$ratio > 0.995 and \$ratio < 1.005 and
     $seen < (.nll_nats_bigram | exp) / 2 and $seen < (.nll_nats_untrained | exp) / 20" \
-    "$source_root/scenarios/models/$model/reference.json" >/dev/null || failed=1
+    "$source_root/scenarios/models/$model/reference.json" >/dev/null ||
+    fail "$model: far from the reference"
 done
-exit "$failed"
+finish "made again, and near the reference"

@@ -4,42 +4,38 @@
 # Options are kept in variables and split on purpose; jq programs hold dollars.
 # shellcheck disable=SC2086,SC2016
 set -u
-command -v jq > /dev/null || { echo "jq is missing; it is in the install list"; exit 77; }
-[ -x "${KVCAP:-}" ] || { echo "KVCAP does not name the program"; exit 1; }
-failed=0
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# shellcheck source=tests/support/golden.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/golden.sh"
+needs jq
 
-fail() { echo "FAIL: $*"; failed=1; }
-
-# fit STATUS options...: runs, keeps the document in $work/out, checks the exit status.
+# fit STATUS options...: runs, keeps the document in out, checks the exit status.
 fit() {
   local want=$1
   shift
-  "$KVCAP" fit "$@" --json > "$work/out" 2> "$work/err"
+  "$kvcap" fit "$@" --json > out 2> err
   local got=$?
-  [ $got -eq "$want" ] || fail "fit $*: exit $got, expected $want: $(cat "$work/err")"
+  [ $got -eq "$want" ] || fail "fit $*: exit $got, expected $want: $(cat err)"
 }
 
 # near KEY VALUE PERCENT: a number of the last document.
 near() {
   jq -e --argjson want "$2" --argjson percent "$3" \
     "($1) as \$got | ((\$got - \$want) | fabs) <= \$want * \$percent / 100" \
-    "$work/out" > /dev/null || fail "$1 is $(jq "$1" "$work/out"), expected $2 within $3 %"
+    out > /dev/null || fail "$1 is $(jq "$1" out), expected $2 within $3 %"
 }
 
 # is FILTER: true of the last document.
-is() { jq -e "$1" "$work/out" > /dev/null || fail "not so: $1 in $(jq -c . "$work/out")"; }
+is() { jq -e "$1" out > /dev/null || fail "not so: $1 in $(jq -c . out)"; }
 
 # refused STATUS WORDS options...: exit status and a sentence on stderr that holds WORDS.
 refused() {
   local want=$1 words=$2
   shift 2
-  "$KVCAP" fit "$@" > "$work/out" 2> "$work/err"
+  "$kvcap" fit "$@" > out 2> err
   local got=$?
   [ $got -eq "$want" ] || fail "fit $*: exit $got, expected $want"
-  grep -qF -- "$words" "$work/err" || fail "fit $*: \"$words\" is not in: $(cat "$work/err")"
-  [ -s "$work/out" ] && fail "fit $*: stdout is not empty"
+  grep -qF -- "$words" err || fail "fit $*: \"$words\" is not in: $(cat err)"
+  [ -s out ] && fail "fit $*: stdout is not empty"
 }
 
 gib='/1073741824'
@@ -54,7 +50,7 @@ near .parameters 1026.85e9 0.2
 is '.fits and .failing == null and .schema == 1 and .kv_tokens == .pages * .page_size'
 is '([.weights_by_class_bytes[]] | add) == .weights_per_gpu_bytes'
 is '.kv_budget_bytes == .usable_bytes - .weights_per_gpu_bytes'
-pages=$(jq .pages "$work/out")
+pages=$(jq .pages out)
 fit 0 $kimi --kv fp8-e4m3
 near .kv_tokens 1368372 0.3
 is ".pages == 2 * $pages or .pages == 2 * $pages + 1"
@@ -95,7 +91,7 @@ for fraction in "" "--fraction 0.9"; do
   fit 5 --model kimi-k2.6 --gpu h100 --tensor 4 $fraction
   is '.failing.phase == "load" and .failing.need_bytes > .failing.have_bytes'
   is '.failing as $f | $f.inequality | contains("\($f.need_bytes) B > \($f.have_bytes) B")'
-  change=$(jq -r .failing.nearest_change "$work/out")
+  change=$(jq -r .failing.nearest_change out)
   fit 0 --model kimi-k2.6 --gpu h100 --tensor 4 $fraction $change
   is .fits
 done
@@ -114,14 +110,14 @@ for model in "$KVCAP_SOURCE"/scenarios/models/*.json; do
   for gpu in "$KVCAP_SOURCE"/scenarios/gpus/*.yaml; do
     for tensor in 1 8; do
       ask="--model $(basename "$model" .json) --gpu $(basename "$gpu" .yaml) --tensor $tensor"
-      "$KVCAP" fit $ask --json > "$work/out" 2> "$work/err"
+      "$kvcap" fit $ask --json > out 2> err
       status=$?
       [ $status -eq 0 ] && continue
-      [ $status -eq 5 ] || { fail "fit $ask: exit $status: $(cat "$work/err")"; continue; }
-      change=$(jq -r '.failing.nearest_change // ""' "$work/out")
+      [ $status -eq 5 ] || { fail "fit $ask: exit $status: $(cat err)"; continue; }
+      change=$(jq -r '.failing.nearest_change // ""' out)
       [ -n "$change" ] || continue
       offered=$((offered + 1))
-      "$KVCAP" fit $ask $change > /dev/null 2> "$work/err" || fail "fit $ask $change: exit $?"
+      "$kvcap" fit $ask $change > /dev/null 2> err || fail "fit $ask $change: exit $?"
     done
   done
 done
@@ -134,16 +130,16 @@ near .kv_tokens 1368372 0.3
 fit 0 --scenario "$scenario" --set pools.decode.kv.format=bf16
 near .kv_tokens 684186 0.3
 fit 5 "$scenario" --set pools.decode.gpu=h100 --set pools.decode.parallel.tensor=4
-change=$(jq -r .failing.nearest_change "$work/out")
+change=$(jq -r .failing.nearest_change out)
 fit 0 "$scenario" --set pools.decode.gpu=h100 --set pools.decode.parallel.tensor=4 $change
 
 # People get the same answer in words.
-"$KVCAP" fit $kimi --context 11240 > "$work/out" 2> "$work/err" || fail "the bill for people"
+"$kvcap" fit $kimi --context 11240 > out 2> err || fail "the bill for people"
 grep -qE '^Fits: [0-9,]+ tokens of KV \([0-9,]+ pages of 64\), 60 requests of 11,240 tokens$' \
-  "$work/out" || fail "no answer in: $(tail -1 "$work/out")"
-"$KVCAP" fit --model kimi-k2.6 --gpu h100 --tensor 4 > "$work/out" 2> /dev/null
+  out || fail "no answer in: $(tail -1 out)"
+"$kvcap" fit --model kimi-k2.6 --gpu h100 --tensor 4 > out 2> /dev/null
 [ $? -eq 5 ] || fail "the refusal for people"
-grep -q '^  --tensor 16$' "$work/out" || fail "no change in: $(tail -3 "$work/out")"
+grep -q '^  --tensor 16$' out || fail "no change in: $(tail -3 out)"
 
 # Refusals: 2 for the command line, 3 for what it says.
 refused 2 "--model is missing" --gpu h100
@@ -162,4 +158,4 @@ refused 3 "the nearest name is" --model kimi-k2.7 --gpu h100
 refused 3 "did you mean" --model kimi-k2.6 --gpu h200 --weights routed_expert=fp8
 refused 3 "pipeline stages" --model llama-3.1-8b --gpu h100 --pipeline 33
 
-exit $failed
+finish "every bill is as worked out by hand"

@@ -3,14 +3,8 @@
 # Cloudflare's post of 2026-08-03 (2,192 over 1,558 tokens/s is +40.7 %, its inverse -28.9 %, out of
 # memory at 64 in BF16) and the frontier of 11,240 tokens by hand.
 set -u
-
-kvcap="${KVCAP:?path of the program}"
-source_root="${KVCAP_SOURCE:?root of the source tree}"
-scratch="$(mktemp -d)"
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-
-fail() { echo "FAIL: $*"; exit 1; }
+# shellcheck source=tests/support/golden.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/golden.sh"
 
 headline=("$source_root/scenarios/published/t04-kimi-gain.yaml" --weights scenario
   --concurrency "1,8,16,32,64")
@@ -52,4 +46,4 @@ grep -q '^scenario,k=bf16+v=fp8-e4m3,done,' csv || fail "K and V apart: $(cat cs
   fail "$(cat err)"
 grep -q '^unknown: no file of scenarios/quality says anything of llama-3.1-8b' text ||
   fail "quality is not unknown: $(cat text)"
-echo "gain $gain % (published 40.7), cost $cost % (-28.9), fits 32 -> 64, frontier $base -> $fp8"
+finish "gain $gain % (published 40.7), cost $cost % (-28.9), fits 32 -> 64, frontier $base -> $fp8"

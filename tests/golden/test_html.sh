@@ -3,16 +3,9 @@
 # alternative for every picture, nothing from outside, and the same bytes every time. timeout: 120
 # shellcheck disable=SC2016  # jq's variables
 set -u
-
-kvcap="${KVCAP:?path of the program}"
-source_root="${KVCAP_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
+# shellcheck source=tests/support/golden.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/golden.sh"
 examples="$source_root/scenarios/examples"
-scratch="$(mktemp -d)"
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-failures=0
-
-fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
 "$kvcap" run "$examples/llama-3.1-8b-h100.yaml" --intervals 5 --db runs.db >/dev/null || exit 1
 for format in bf16 fp8-e4m3; do
@@ -173,5 +166,4 @@ refused 4 'the file cannot be written' --html /nowhere/page.html
 refused 8 'at most 4 runs' --run all --html five.html
 [ ! -e five.html ] || fail "a page of five runs"
 
-[ "$failures" -eq 0 ] && echo "pages are as they should be"
-exit "$((failures > 0))"
+finish "pages are as they should be"

@@ -3,19 +3,12 @@
 # console message, is no wider than the window, its letters have a contrast of 4.5 to 1 and more,
 # and nothing is lost in parsing. Screenshots stay in the build folder. label: ci timeout: 300
 set -u
-
-kvcap="${KVCAP:?path of the program}"
-source_root="${KVCAP_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
+# shellcheck source=tests/support/golden.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/golden.sh"
 shots="${KVCAP_BUILD:?build folder}/screenshots"
 examples="$source_root/scenarios/examples"
-command -v chromium >/dev/null || { echo "skipped: chromium is not installed"; exit 77; }
-scratch="$(mktemp -d)"
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
+needs chromium
 mkdir -p "$shots"
-failures=0
-
-fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
 # browse WIDTH THEME ARGUMENTS...: each time with a profile of its own; what the page says on the
 # console goes to stderr, in lines that hold "CONSOLE".
@@ -93,5 +86,4 @@ for problem in 'wider than the window' 'contrast 1'; do
   grep -q "$problem" pale.txt || fail "the probe does not say \"$problem\": $(cat pale.txt)"
 done
 
-[ "$failures" -eq 0 ] && echo "the pages open as they should; screenshots in $shots"
-exit "$((failures > 0))"
+finish "the pages open as they should; screenshots in $shots"

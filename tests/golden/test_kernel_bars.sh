@@ -5,18 +5,12 @@
 # The bars: median at most 6 %, p90 at most 20 % (seed 1, 20 % of the rows); H100 median at most
 # 12 %. Skips (77) without KVCAP_SHARED/kernel-timings.
 set -u
-
-kvcap="${KVCAP:?path of the program}"
-source_root="${KVCAP_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
+# shellcheck source=tests/support/golden.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/golden.sh"
 timings="${KVCAP_SHARED:-/nowhere}/kernel-timings"
 [ -d "$timings" ] || { echo "skipped: no timings in $timings"; exit 77; }
-command -v jq >/dev/null || { echo "skipped: jq is not installed"; exit 77; }
-scratch="$(mktemp -d)"
-trap 'rm -rf "$scratch"' EXIT
+needs jq
 profiles="$source_root/scenarios/gpus/profiles"
-failures=0
-
-fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
 # hold FILE MEDIAN P90 COUNT: every family of the JSON within both bounds, COUNT families or more
 hold() {
@@ -52,4 +46,4 @@ echo "h100 from the fit of the h200"
   fail "h100 ends with $?"
 hold "$scratch/h100.json" 0.12 1 23
 
-[ "$failures" -eq 0 ]
+finish "every family within its bounds"

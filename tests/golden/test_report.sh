@@ -3,31 +3,11 @@
 # something is missing. timeout: 300
 # shellcheck disable=SC2317,SC2016  # functions called by name; names that must not expand
 set -u
-
-kvcap="${KVCAP:?path of the program}"
-source_root="${KVCAP_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
+# shellcheck source=tests/support/golden.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/golden.sh"
 examples="$source_root/scenarios/examples"
 plots="$source_root/reports/plots"
-command -v gnuplot >/dev/null || { echo "skipped: gnuplot is not installed"; exit 77; }
-scratch="$(mktemp -d)"
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-failures=0
-
-fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
-# expect STATUS PATTERN COMMAND...: exit status, and a pattern in stderr ("" = nothing on stderr).
-expect() {
-  local status="$1" pattern="$2" got
-  shift 2
-  "$@" >out 2>err
-  got=$?
-  [ "$got" -eq "$status" ] || fail "$*: status $got, expected $status: $(cat err)"
-  if [ -z "$pattern" ]; then
-    [ ! -s err ] || fail "$*: unexpected on stderr: $(cat err)"
-  else
-    grep -qE -- "$pattern" err || fail "$*: expected /$pattern/ on stderr: $(cat err)"
-  fi
-}
+needs gnuplot
 
 "$kvcap" run "$examples/llama-3.1-8b-h100.yaml" --db runs.db >/dev/null || exit 1
 "$kvcap" run "$examples/kimi-k2.6-decode-8xh200.yaml" --db runs.db >/dev/null || exit 1
@@ -134,5 +114,4 @@ for figure in memory timeline latency; do
   done
 done
 
-[ "$failures" -eq 0 ] && echo "reports are as they should be"
-exit "$((failures > 0))"
+finish "reports are as they should be"

@@ -4,31 +4,11 @@
 # timeout: 180
 # shellcheck disable=SC2016  # awk's and SQL's own signs
 set -u
-
-kvcap="${KVCAP:?path of the program}"
-source_root="${KVCAP_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
+# shellcheck source=tests/support/golden.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/golden.sh"
 published="$source_root/scenarios/published"
 plots="$source_root/reports/plots"
-command -v gnuplot >/dev/null || { echo "skipped: gnuplot is not installed"; exit 77; }
-scratch="$(mktemp -d)"
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-failures=0
-
-fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
-# expect STATUS PATTERN COMMAND...: exit status, and a pattern in stderr ("" = nothing on stderr).
-expect() {
-  local status="$1" pattern="$2" got
-  shift 2
-  "$@" >out 2>err
-  got=$?
-  [ "$got" -eq "$status" ] || fail "$*: status $got, expected $status: $(cat err)"
-  if [ -z "$pattern" ]; then
-    [ ! -s err ] || fail "$*: unexpected on stderr: $(cat err)"
-  else
-    grep -qE -- "$pattern" err || fail "$*: expected /$pattern/ on stderr: $(cat err)"
-  fi
-}
+needs gnuplot
 
 # The headline as reports/README.md says it, then a map, then a sweep without prices or contexts.
 sed -n '/^    kvcap sweep .*t04-kimi-gain/,/^$/s/^    //p' "$source_root/reports/README.md" \
@@ -172,5 +152,4 @@ for figure in peak map frontier pareto cost memory gain; do
   done
 done
 
-[ "$failures" -eq 0 ] && echo "reports of sweeps are as they should be"
-exit "$((failures > 0))"
+finish "reports of sweeps are as they should be"

@@ -3,17 +3,11 @@
 # request that waits for another comes exactly its wait after the other's end; results name the rows
 # of the trace; loop: open brings the recorded times back. timeout: 120
 set -u
-
-kvcap="${KVCAP:?path of the program}"
-source_root="${KVCAP_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
+# shellcheck source=tests/support/golden.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/golden.sh"
 scenario="$source_root/scenarios/examples/llama-3.1-8b-sessions.yaml"
 sample="$source_root/traces/samples/sessions.csv"
-scratch="$(mktemp -d)"
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-failures=0
 
-fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 # same WHAT SEEN EXPECTED
 same() { [ "$2" = "$3" ] || fail "$1 is $2, expected $3"; }
 # ask DATABASE SQL: the rows of the trace are in table `trace`, from 0.
@@ -98,4 +92,4 @@ printf '%s\n' arrival_ps,input_tokens,output_tokens,after,wait_ps 0,10,2,,0 5,10
   6,10,2,1,1 >circle.csv
 "$kvcap" run "$scenario" --trace circle.csv >out 2>err
 same "exit status for a circle" $? 3
-[ "$failures" -eq 0 ]
+finish "sessions, end to end: all as expected"

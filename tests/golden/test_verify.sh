@@ -3,17 +3,11 @@
 # targets worked out by awk from published shapes, bounds that are missed, profiles that are what
 # the fit makes, the plot. timeout: 300
 set -u
-
-kvcap="${KVCAP:?path of the program}"
-source_root="${KVCAP_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
+# shellcheck source=tests/support/golden.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/golden.sh"
 published="$source_root/scenarios/published"
-command -v jq >/dev/null || { echo "skipped: jq is not installed"; exit 77; }
-scratch="$(mktemp -d)"
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-failures=0
+needs jq
 
-fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 # near WHAT SEEN EXPECTED PERCENT
 near() {
   awk -v s="$2" -v e="$3" -v p="$4" 'BEGIN { d = s - e; if (d < 0) d = -d; size = e < 0 ? -e : e
@@ -183,5 +177,4 @@ if command -v gnuplot >/dev/null; then
   [ "$(wc -l <one/decode_tables.csv)" -eq 39 ] || fail "decode_tables.csv has not 38 rows"
 fi
 
-[ "$failures" -eq 0 ] && echo "published figures, fits and plot are as they should be"
-exit $((failures > 0))
+finish "published figures, fits and plot are as they should be"
