@@ -231,13 +231,7 @@ static void write_scenarios(const struct kc_html *page)
   fputs("<section>\n<h2>Scenario</h2>\n<p>The whole question, as stored with the result."
         "</p>\n", out);
   for (size_t run = 0; run < page->run.rows; run++) {
-    if (page->run.rows > 1) {
-      fputs("<h3>", out);
-      kc_html_chip(page, run);
-      fputs(" ", out);
-      kc_html_text(out, kc_html_cell(page, run, "name"));
-      fputs("</h3>\n", out);
-    }
+    kc_html_run_title(page, run);
     fputs("<pre><code>", out);
     kc_html_text(out, kc_cells_text(&page->scenario, run, "scenario_text"));
     fputs("</code></pre>\n", out);

@@ -187,13 +187,7 @@ void kc_html_reproduce(struct kc_html *page)
         "of this page.</p>\n", out);
   write_commands(page);
   for (size_t run = 0; run < page->run.rows; run++) {
-    if (page->run.rows > 1) {
-      fputs("<h3>", out);
-      kc_html_chip(page, run);
-      fputs(" ", out);
-      kc_html_text(out, kc_html_cell(page, run, "name"));
-      fputs("</h3>\n", out);
-    }
+    kc_html_run_title(page, run);
     fputs("<dl class=\"hashes\">\n", out);
     hash_row(page, run, "Run", "run");
     hash_row(page, run, "Version", "version");

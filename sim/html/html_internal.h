@@ -41,9 +41,11 @@ static inline const char *kc_html_trust(const struct kc_html *page, size_t run)
 
 /* A column of report_summary as an element (kc_html_figure). */
 void kc_html_cell_figure(const struct kc_html *page, const char *tag, const char *class, size_t run,
-                    const char *column, enum kc_rounding rounding);
+                         const char *column, enum kc_rounding rounding);
 /* The chip that stands for a run, or for a series of a sweep, in tables and legends. */
 void kc_html_chip(const struct kc_html *page, size_t series);
+/* Of several runs, the heading that says which one follows; of one, nothing. */
+void kc_html_run_title(const struct kc_html *page, size_t run);
 /* Chip, stroke and name of one series, as an item of a legend. */
 void kc_html_legend_item(const struct kc_html *page, size_t series, const char *name);
 
@@ -67,6 +69,9 @@ const char *kc_html_setting(const struct kc_html *page, size_t run, const char *
 /* The same as a number; 0 when it is not stated. */
 double kc_html_setting_number(const struct kc_html *page, size_t run, const char *section,
                               const char *key);
+
+/* The largest number of a column, at least 0. */
+double kc_html_most(const struct kc_cells *cells, const char *column);
 
 /* The sections of runs, in their order on the page; kc_html_lead stands under the title. */
 void kc_html_lead(struct kc_html *page);

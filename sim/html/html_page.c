@@ -8,7 +8,7 @@
 #include "sim/html/html_internal.h"
 
 void kc_html_cell_figure(const struct kc_html *page, const char *tag, const char *class, size_t run,
-                    const char *column, enum kc_rounding rounding)
+                         const char *column, enum kc_rounding rounding)
 {
   KC_ASSERT(run < page->run.rows);
   kc_html_figure(page->out, tag, class, kc_html_source_of(page, run), column,
@@ -22,6 +22,17 @@ void kc_html_chip(const struct kc_html *page, size_t series)
           (char)('A' + series % 26));
   if (series >= 26) fprintf(page->out, "%zu", series / 26);
   fputs("</span>", page->out);
+}
+
+void kc_html_run_title(const struct kc_html *page, size_t run)
+{
+  KC_ASSERT(run < page->run.rows);
+  if (page->run.rows == 1) return;
+  fputs("<h3>", page->out);
+  kc_html_chip(page, run);
+  fputs(" ", page->out);
+  kc_html_text(page->out, kc_html_cell(page, run, "name"));
+  fputs("</h3>\n", page->out);
 }
 
 void kc_html_legend_item(const struct kc_html *page, size_t series, const char *name)
@@ -50,6 +61,14 @@ double kc_html_setting_number(const struct kc_html *page, size_t run, const char
   const char *text = kc_html_setting(page, run, section, key);
   double value;
   return text != NULL && kc_parse_double(text, strlen(text), &value) ? value : 0;
+}
+
+double kc_html_most(const struct kc_cells *cells, const char *column)
+{
+  double most = 0;
+  KC_ASSERT(column != NULL);
+  for (size_t i = 0; i < cells->rows; i++) most = fmax(most, kc_cells_number(cells, i, column));
+  return most;
 }
 
 /* ---- reading ---- */

@@ -28,16 +28,6 @@ static size_t memory_row(const struct kc_html *page, size_t run, size_t kind)
   return 0;
 }
 
-static double most_gib(const struct kc_html *page)
-{
-  KC_ASSERT(page->run.rows > 0);
-  double most = 0;
-  for (size_t i = 0; i < page->memory.rows; i++) {
-    most = fmax(most, kc_cells_number(&page->memory, i, "high_gib"));
-  }
-  return most;
-}
-
 static void write_bar(const struct kc_html *page, size_t run, double scale)
 {
   FILE *const out = page->out;
@@ -99,9 +89,8 @@ static void write_memory(struct kc_html *page)
   kc_chart_open_bare(page->out, ++page->pictures, height, "Memory bill of the fullest GPU",
                      "Stacked bars, one a run, from 0 to the GPU's memory; the table below has the "
                      "sizes.");
-  for (size_t run = 0; run < page->run.rows; run++) {
-    write_bar(page, run, width / most_gib(page));
-  }
+  const double scale = width / kc_html_most(&page->memory, "high_gib");
+  for (size_t run = 0; run < page->run.rows; run++) write_bar(page, run, scale);
   fputs("</svg>\n", page->out);
   write_bill(page);
   fputs("</figure>\n", page->out);
@@ -137,13 +126,6 @@ static void free_points(struct points *points)
   free(points->y);
 }
 
-static double most_of(const struct kc_cells *table, const char *column)
-{
-  double most = 0;
-  for (size_t i = 0; i < table->rows; i++) most = fmax(most, kc_cells_number(table, i, column));
-  return most;
-}
-
 /* ---- load over time ---- */
 
 static const struct load {
@@ -162,8 +144,9 @@ static void write_load(struct kc_html *page, const struct load *load)
   const struct kc_cells *table = &page->timeline;
   const bool percent = strcmp(load->column, "kv_used_percent") == 0;
   const struct kc_axis y = percent ? (struct kc_axis){.high = 105, .label = load->label}
-                                   : kc_axis_from_zero(most_of(table, load->column), load->label);
-  struct kc_axis x = kc_axis_from_zero(most_of(table, "time_s"), "virtual time (s)");
+                                   : kc_axis_from_zero(kc_html_most(table, load->column),
+                                                       load->label);
+  struct kc_axis x = kc_axis_from_zero(kc_html_most(table, "time_s"), "virtual time (s)");
   KC_ASSERT(x.high > 0);
   x.high /= 1.08; /* time ends where the run ends */
   struct kc_chart chart = kc_chart_frame(page->out, KC_CHART_HEIGHT, x, y);
@@ -181,18 +164,21 @@ static void write_load(struct kc_html *page, const struct load *load)
 /* ---- latency distributions ---- */
 
 static const struct metric {
-  const char *name, *title, *brief, *p95, *limit, *description;
+  const char *name, *title, *brief;
+  const char *p95; /* the figure; also the key of its limit under slo, if it can have one */
+  bool limited;
+  const char *description;
 } metrics[] = {
-  {"ttft", "Time to first token", "First token", "ttft_p95_ms", "ttft_p95_ms",
+  {"ttft", "Time to first token", "First token", "ttft_p95_ms", true,
    "Share of the requests whose first token took at most so long, one line a run; the dot is the "
    "95th percentile."},
-  {"tpot", "Time per output token", "Each token", "tpot_p95_ms", "tpot_p95_ms",
+  {"tpot", "Time per output token", "Each token", "tpot_p95_ms", true,
    "Share of the requests whose output tokens took at most so long on average, one line a run; the "
    "dot is the 95th percentile."},
-  {"itl", "Gap between tokens", "Gap", "itl_p95_ms", NULL,
+  {"itl", "Gap between tokens", "Gap", "itl_p95_ms", false,
    "Share of the gaps between tokens of at most so long, one line a run; the dot is the 95th "
    "percentile."},
-  {"e2e", "Whole request", "Whole", "e2e_p95_ms", NULL,
+  {"e2e", "Whole request", "Whole", "e2e_p95_ms", false,
    "Share of the requests that took at most so long in all, one line a run; the dot is the 95th "
    "percentile."},
 };
@@ -218,7 +204,6 @@ static struct span span_of(const struct kc_html *page, const char *metric)
 static double shared_limit(const struct kc_html *page, const char *setting)
 {
   KC_ASSERT(page->run.rows > 0);
-  if (setting == NULL) return 0;
   const double first = kc_html_setting_number(page, 0, "slo", setting);
   for (size_t i = 1; i < page->run.rows; i++) {
     if (kc_html_setting_number(page, i, "slo", setting) != first) return 0;
@@ -246,7 +231,7 @@ static void write_distribution(struct kc_html *page, const struct metric *metric
   struct span span = span_of(page, metric->name);
   char text[KC_HTML_NUMBER_BYTES], label[KC_HTML_NUMBER_BYTES + 16];
   if (span.high <= 0) return; /* nobody got that far */
-  const double limit = shared_limit(page, metric->limit);
+  const double limit = metric->limited ? shared_limit(page, metric->p95) : 0;
   const bool shown = limit > 0 && limit < 12 * span.high;
   if (shown) span.high = fmax(span.high, limit);
   struct kc_chart chart = kc_chart_frame(page->out, KC_CHART_HEIGHT,

@@ -203,8 +203,7 @@ void kc_html_sweep_answer(struct kc_html *page)
   fprintf(page->out, "<section>\n<h2>%s</h2>\n", page->spec->runs ? "The sweep" : "The answer");
   if (page->peak.rows == 0) {
     fputs("<p class=\"verdict bad\"><span class=\"sign\" aria-hidden=\"true\">✕</span><span>No "
-          "point "
-          "ran within memory.</span></p>\n", page->out);
+          "point ran within memory.</span></p>\n", page->out);
   } else if (best_row(page) > 0) {
     write_gain(page, best_row(page));
   }
@@ -258,10 +257,9 @@ void kc_html_sweep_points(struct kc_html *page)
   fputs("</caption>\n<thead><tr><th scope=\"col\">Series</th>", out);
   if (has_across(page)) fputs("<th scope=\"col\" class=\"n\">across</th>", out);
   fputs("<th scope=\"col\" class=\"n\">load</th><th scope=\"col\">region</th><th scope=\"col\" "
-        "class=\"n\">tok/s</th><th scope=\"col\" class=\"n wide\">TTFT p95, ms</th><th "
-        "scope=\"col\" "
-        "class=\"n\">TPOT p95, ms</th><th scope=\"col\" class=\"n\">$/Mtok</th></tr></thead>\n"
-        "<tbody>\n", out);
+        "class=\"n\">tok/s</th><th scope=\"col\" class=\"n wide\">TTFT p95, ms</th>"
+        "<th scope=\"col\" class=\"n\">TPOT p95, ms</th><th scope=\"col\" class=\"n\">$/Mtok</th>"
+        "</tr></thead>\n<tbody>\n", out);
   for (size_t row = 0; row < shown; row++) write_point(page, row);
   fputs("</tbody>\n</table>\n</section>\n", out);
 }
@@ -283,9 +281,8 @@ static void write_trust(const struct kc_html *page)
     fputs("</span></li>\n", out);
   }
   fputs("</ul>\n<p class=\"note\">Calibrated: every step lies inside what was measured; "
-        "extrapolated: "
-        "some lie outside; datasheet: nothing was measured. What fits is derived from sizes "
-        "alone.</p>\n", out);
+        "extrapolated: some lie outside; datasheet: nothing was measured. What fits is derived "
+        "from sizes alone.</p>\n", out);
 }
 
 static void write_text(const struct kc_html *page, const char *title, const char *column)
@@ -304,9 +301,9 @@ void kc_html_sweep_basis(struct kc_html *page)
   fputs("<section>\n<h2>How far to trust the sweep</h2>\n", out);
   write_trust(page);
   fputs("</section>\n<section>\n<h2>How to get the sweep again</h2>\n<p>Every point is the "
-        "scenario "
-        "below with the settings of its point, and runs by itself with <code>kvcap run</code>; "
-        "<code>kvcap sweep</code> with these changes and axes gives all of them.</p>\n", out);
+        "scenario below with the settings of its point, and runs by itself with "
+        "<code>kvcap run</code>; <code>kvcap sweep</code> with these changes and axes gives all of "
+        "them.</p>\n", out);
   write_text(page, "Axes", "axes");
   write_text(page, "Changes of every point", "sets");
   write_text(page, "Scenario", "scenario_text");

@@ -16,13 +16,6 @@ static size_t series_of(const struct kc_cells *cells, size_t row)
   return (size_t)series;
 }
 
-static double most_of(const struct kc_cells *cells, const char *column)
-{
-  double most = 0;
-  for (size_t i = 0; i < cells->rows; i++) most = fmax(most, kc_cells_number(cells, i, column));
-  return most;
-}
-
 static double least_of(const struct kc_cells *cells, const char *column)
 {
   double least = INFINITY;
@@ -155,8 +148,7 @@ static void write_map(struct kc_html *page, size_t series)
   kc_chart_open_bare(page->out, ++page->pictures,
                      grid.top + grid.height * (double)grid.high + 36, label,
                      "Map of regions: a cell for each point, its colour and letter say how it "
-                     "runs; "
-                     "the table of points has the same in words.");
+                     "runs; the table of points has the same in words.");
   for (size_t i = 0; i < page->map.rows; i++) {
     if (series_of(&page->map, i) == series) draw_cell(page, &grid, i);
   }
@@ -258,16 +250,15 @@ static void write_cost(struct kc_html *page, double across)
   const struct lines lines = {&page->cost, "load_amount", "usd_per_mtok", across};
   struct kc_chart chart = kc_chart_frame(
       page->out, KC_CHART_HEIGHT,
-      kc_axis_range(least_of(&page->cost, "load_amount"), most_of(&page->cost, "load_amount"),
+      kc_axis_range(least_of(&page->cost, "load_amount"), kc_html_most(&page->cost, "load_amount"),
                     kc_cells_text(&page->question, 0, "load_title")),
-      kc_axis_range(least_of(&page->cost, "usd_per_mtok"), most_of(&page->cost, "usd_per_mtok"),
-                    "$ a million output tokens"));
+      kc_axis_range(least_of(&page->cost, "usd_per_mtok"),
+                    kc_html_most(&page->cost, "usd_per_mtok"), "$ a million output tokens"));
   panel_title(page, &page->cost, across, "Cost", title, sizeof title);
   open_figure(page, title);
   kc_chart_open(&chart, ++page->pictures, title,
                 "Price of a million output tokens over the load, one line a series; hollow dots "
-                "want "
-                "more memory than there is.");
+                "want more memory than there is.");
   draw_lines(page, &chart, &lines);
   draw_dots(&chart, &lines, "oom", NULL);
   kc_chart_close(&chart);
@@ -291,8 +282,7 @@ static void write_pareto(struct kc_html *page, double across)
   open_figure(page, title);
   kc_chart_open(&chart, ++page->pictures, title,
                 "Output tokens per second of a GPU over those of a user, a dot for each point "
-                "within "
-                "memory; rings mark what no other point beats in both.");
+                "within memory; rings mark what no other point beats in both.");
   draw_lines(page, &chart, &lines);
   draw_dots(&chart, &lines, NULL, "best");
   kc_chart_close(&chart);
@@ -307,16 +297,15 @@ static void write_frontier(struct kc_html *page)
   const struct lines ran = {cells, "across_amount", "requests_ran", NAN};
   struct kc_chart chart = kc_chart_frame(
       page->out, KC_CHART_HEIGHT,
-      kc_axis_range(least_of(cells, "across_amount"), most_of(cells, "across_amount"),
+      kc_axis_range(least_of(cells, "across_amount"), kc_html_most(cells, "across_amount"),
                     kc_cells_text(&page->question, 0, "across_title")),
       kc_axis_range(fmin(least_of(cells, "requests_fit"), least_of(cells, "requests_ran")),
-                    fmax(most_of(cells, "requests_fit"), most_of(cells, "requests_ran")),
+                    fmax(kc_html_most(cells, "requests_fit"), kc_html_most(cells, "requests_ran")),
                     "requests at once"));
   open_figure(page, title);
   kc_chart_open(&chart, ++page->pictures, title,
                 "How many requests of full length fit at once over their context: lines from "
-                "memory "
-                "alone, dots the largest load that was run and fitted.");
+                "memory alone, dots the largest load that was run and fitted.");
   draw_lines(page, &chart, &fit);
   draw_dots(&chart, &ran, NULL, NULL);
   kc_chart_close(&chart);
@@ -330,9 +319,9 @@ static void write_output(struct kc_html *page)
   const struct lines lines = {&page->gain, "load_amount", "output_tok_s", NAN};
   struct kc_chart chart = kc_chart_frame(
       page->out, KC_CHART_HEIGHT,
-      kc_axis_from_zero(most_of(&page->gain, "load_amount"),
+      kc_axis_from_zero(kc_html_most(&page->gain, "load_amount"),
                         kc_cells_text(&page->question, 0, "load_title")),
-      kc_axis_from_zero(most_of(&page->gain, "output_tok_s"), "tok/s"));
+      kc_axis_from_zero(kc_html_most(&page->gain, "output_tok_s"), "tok/s"));
   panel_title(page, &page->point, 0, "Output over the load", title, sizeof title);
   open_figure(page, title);
   kc_chart_open(&chart, ++page->pictures, title,
@@ -382,13 +371,10 @@ static void write_bill(struct kc_html *page)
   }
   fputs("</svg>\n<table class=\"bill\"><thead><tr><th scope=\"col\">GiB</th><th scope=\"col\" "
         "class=\"n\"><svg class=\"swatch\" viewBox=\"0 0 14 14\" aria-hidden=\"true\"><rect "
-        "class=\"m0"
-        "\" width=\"14\" height=\"14\"/></svg>weights</th><th scope=\"col\" class=\"n\"><svg "
-        "class=\"swatch\" viewBox=\"0 0 14 14\" aria-hidden=\"true\"><rect class=\"m1\" "
-        "width=\"14\" "
-        "height=\"14\"/></svg>KV</th><th scope=\"col\" "
-        "class=\"n\">tokens</th></tr></thead><tbody>\n",
-        out);
+        "class=\"m0\" width=\"14\" height=\"14\"/></svg>weights</th><th scope=\"col\" "
+        "class=\"n\"><svg class=\"swatch\" viewBox=\"0 0 14 14\" aria-hidden=\"true\"><rect "
+        "class=\"m1\" width=\"14\" height=\"14\"/></svg>KV</th><th scope=\"col\" class=\"n\">tokens"
+        "</th></tr></thead><tbody>\n", out);
   for (size_t i = 0; i < bill->rows; i++) {
     fputs("<tr><th scope=\"row\">", out);
     kc_html_chip(page, series_of(bill, i));
