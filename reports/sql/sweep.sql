@@ -292,14 +292,14 @@ SELECT count(*) AS points, max(series) + 1 AS series, max(across_place) + 1 AS a
        (SELECT axes GLOB 'gpu=*' FROM chosen_sweep JOIN sweep ON sweep.id = sweep_id) AS of_plan
 FROM sweep_point;
 
--- The question itself, and how far its points can be trusted.
+-- The question itself.
 CREATE TEMP VIEW IF NOT EXISTS sweep_question AS
 SELECT sweep.id AS sweep, name, sweep_sha256, scenario_sha256, scenario_text, sets, axes, points,
        (SELECT count(*) FROM point WHERE point.sweep_id = sweep.id) AS points_there,
-       (SELECT count(DISTINCT across) FROM sweep_point) AS across_values,
        across_title, load_title
 FROM chosen_sweep JOIN sweep ON sweep.id = sweep_id, sweep_axis;
 
+-- How far its points can be trusted.
 CREATE TEMP VIEW IF NOT EXISTS sweep_trust AS
 SELECT coalesce(trust, CASE status WHEN 'done' THEN 'derived' ELSE status END) AS trust,
        count(*) AS points
