@@ -131,23 +131,6 @@ static const struct kc_cli_usage usage = {
 
 /* ---- arguments to a request ---- */
 
-static enum kc_err read_requirements(const struct arguments *a,
-                                     struct kc_requirement require[KC_REQUIREMENTS_MAX],
-                                     uint32_t *count, struct kc_diag *diag)
-{
-  if (a->slo.count > KC_REQUIREMENTS_MAX) {
-    return kc_fail(diag, KC_ERR_USAGE, "--slo was given %zu times; at most %d are supported",
-                   a->slo.count, KC_REQUIREMENTS_MAX);
-  }
-  for (size_t i = 0; i < a->slo.count; i++) {
-    struct kc_diag why;
-    if (kc_requirement_parse(&require[i], a->slo.item[i], &why) == KC_OK) continue;
-    return kc_fail(diag, KC_ERR_USAGE, "--slo: %s", why.text);
-  }
-  *count = (uint32_t)a->slo.count;
-  return KC_OK;
-}
-
 static enum kc_err fill_request(struct kc_plan_request *request, const struct arguments *a,
                                 const char *path, const struct kc_base_sets *base,
                                 struct kc_diag *diag)
@@ -165,7 +148,8 @@ static enum kc_err fill_request(struct kc_plan_request *request, const struct ar
                                       .threads = kc_sweep_threads(a->threads),
                                       .version = KVCAP_VERSION,
                                       .interrupted = kc_interrupt_wanted};
-  KC_TRY(read_requirements(a, request->require, &request->require_count, diag));
+  KC_TRY(kc_requirements_parse(request->require, &request->require_count, a->slo.item,
+                               a->slo.count, "slo", diag));
   for (int id = 0; id < KC_AXES; id++) {
     if (!a->axis_given[id]) continue;
     KC_TRY(kc_space_axis_parse(&request->space, (enum kc_plan_axis_id)id, a->axis[id], diag));

@@ -10,23 +10,14 @@ enum { NONE = UINT32_MAX, UNIT_FIGURES = 3 };
 
 /* ---- pieces ---- */
 
-/* "1,234.5 ms" of a figure, with its decimals and unit. */
-static const char *figure_text(enum kc_figure figure, double value, char out[64])
-{
-  const char *unit = kc_figure_unit(figure);
-  snprintf(out, 64, "%.*f%s%s", kc_figure_decimals(figure), value, unit[0] != '\0' ? " " : "",
-           unit);
-  return out;
-}
-
 static const char *known_text(const struct kc_figure_set *figures, enum kc_figure figure,
-                              char out[64])
+                              char out[KC_FIGURE_TEXT_BYTES])
 {
   if (!figures->known[figure]) {
-    snprintf(out, 64, "not known");
+    snprintf(out, KC_FIGURE_TEXT_BYTES, "not known");
     return out;
   }
-  return figure_text(figure, figures->value[figure], out);
+  return kc_figure_text(figure, figures->value[figure], out);
 }
 
 const char *kc_plan_hardware(const struct kc_plan *plan, const struct kc_search_probe *probe,
@@ -95,7 +86,7 @@ static void print_figures(const struct kc_plan *plan, const struct kc_plan_run *
     const struct kc_require_outcome outcome = kc_requirement_check(require, figures);
     printf("  %-15s %s, must be %s %s", kc_figure_name(require->figure),
            known_text(figures, require->figure, value), kc_require_sign(require->sense),
-           figure_text(require->figure, require->limit, limit));
+           kc_figure_text(require->figure, require->limit, limit));
     if (outcome.known && outcome.met) printf(" (%.0f %% of it used)", 100 * outcome.excess);
     if (outcome.known && !outcome.met) printf(" (missed by %.0f %%)", 100 * (outcome.excess - 1));
     printf("\n");
@@ -335,14 +326,14 @@ static void print_part(const struct kc_plan *plan, uint32_t i, const struct kc_p
   if (part->impossible) {
     const struct kc_plan_column *column = &plan->columns[part->floor_column];
     printf("impossible: %s at the least, alone on an empty server",
-           figure_text(require->figure, part->floor, text));
+           kc_figure_text(require->figure, part->floor, text));
     if (part->prompt_tokens > 0) printf(" (a prompt of %u tokens)", part->prompt_tokens);
     printf("\n  %-22s on the fastest, %s, %s\n", "", column->gpu, settings(column, text));
   } else if (part->met) {
     printf("can be met (best seen: %s), but not with all the others\n",
-           figure_text(require->figure, part->best, text));
+           kc_figure_text(require->figure, part->best, text));
   } else if (part->seen) {
-    printf("was not met; best seen: %s\n", figure_text(require->figure, part->best, text));
+    printf("was not met; best seen: %s\n", kc_figure_text(require->figure, part->best, text));
   } else {
     printf("no evaluation knows this figure\n");
   }
@@ -370,7 +361,7 @@ static void print_possible(const struct kc_plan *plan, const struct kc_plan_run 
     const struct kc_require_outcome outcome = kc_requirement_check(require, &run->result.figures);
     if (!outcome.known) continue;
     const int decimals = kc_figure_decimals(require->figure);
-    const bool low = require->sense == KC_REQUIRE_AT_MOST || require->sense == KC_REQUIRE_LESS;
+    const bool low = kc_require_wants_low(require->sense);
     double step = 1;
     for (int d = 0; d < decimals; d++) step /= 10;
     const double limit = outcome.met ? require->limit : outcome.value + (low ? step : -step);

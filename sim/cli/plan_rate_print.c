@@ -28,11 +28,11 @@ static void print_probe_figures(const struct kc_rate *rate, uint32_t index)
   for (uint32_t i = 0; i < rate->require_count; i++) {
     const struct kc_requirement *require = &rate->require[i];
     const struct kc_require_outcome outcome = kc_requirement_check(require, figures);
-    const int decimals = kc_figure_decimals(require->figure);
-    const char *unit = kc_figure_unit(require->figure);
+    char value[KC_FIGURE_TEXT_BYTES], limit[KC_FIGURE_TEXT_BYTES];
     if (!outcome.known) continue;
-    printf("  %-15s %.*f %s, must be %s %.*f %s\n", kc_figure_name(require->figure), decimals,
-           outcome.value, unit, kc_require_sign(require->sense), decimals, require->limit, unit);
+    printf("  %-15s %s, must be %s %s\n", kc_figure_name(require->figure),
+           kc_figure_text(require->figure, outcome.value, value), kc_require_sign(require->sense),
+           kc_figure_text(require->figure, require->limit, limit));
   }
 }
 

@@ -8,18 +8,8 @@ enum kc_err kc_run_demands_parse(struct kc_run_demands *demands, const struct kc
                                  struct kc_diag *diag)
 {
   KC_ASSERT(texts->count <= KC_OPTION_LIST_MAX);
-  demands->count = 0;
-  if (texts->count > KC_REQUIREMENTS_MAX) {
-    return kc_fail(diag, KC_ERR_USAGE, "--require is given %zu times; at most %d are supported",
-                   texts->count, (int)KC_REQUIREMENTS_MAX);
-  }
-  for (size_t i = 0; i < texts->count; i++) {
-    struct kc_diag why;
-    const enum kc_err err = kc_requirement_parse(&demands->item[i], texts->item[i], &why);
-    if (err != KC_OK) return kc_fail(diag, err, "--require: %s", why.text);
-    demands->count++;
-  }
-  return KC_OK;
+  return kc_requirements_parse(demands->item, &demands->count, texts->item, texts->count,
+                               "require", diag);
 }
 
 /* Looks at the run; returns how many were missed. */
@@ -87,30 +77,22 @@ json_t *kc_run_demands_json(const struct kc_run_demands *demands, const struct k
 
 /* ---- for people ---- */
 
-/* "12.40 ms" */
-static void print_value(enum kc_figure figure, double value)
-{
-  const char *unit = kc_figure_unit(figure);
-  printf("%.*f%s%s", kc_figure_decimals(figure), value, unit[0] != '\0' ? " " : "", unit);
-}
-
 static void print_demand(const struct kc_requirement *r, const struct kc_require_outcome *o,
                          const struct kc_run *run)
 {
+  char text[KC_FIGURE_TEXT_BYTES];
   double percent;
   printf("  require   %s: ", r->text);
   if (!o->known) {
     printf("MISSED, not known: %s\n", kc_figure_absence(run, r->figure));
     return;
   }
-  printf("%s, ", o->met ? "met" : "MISSED");
-  print_value(r->figure, o->value);
+  printf("%s, %s", o->met ? "met" : "MISSED", kc_figure_text(r->figure, o->value, text));
   const double over = o->value - r->limit;
   if (!o->met && over == 0) printf(", the bound itself");
   if (!o->met && over != 0) {
-    printf("; ");
-    print_value(r->figure, over < 0 ? -over : over);
-    printf(over < 0 ? " too little" : " too much");
+    printf("; %s too %s", kc_figure_text(r->figure, over < 0 ? -over : over, text),
+           over < 0 ? "little" : "much");
     if (percent_away(o->value, r->limit, &percent)) printf(" (%+.2f %%)", percent);
   }
   printf("\n");

@@ -39,7 +39,7 @@ static bool is_latency(enum kc_figure figure)
   static const enum kc_figure means[] = {KC_FIGURE_TTFT_MEAN_MS, KC_FIGURE_TPOT_MEAN_MS,
                                          KC_FIGURE_ITL_MEAN_MS, KC_FIGURE_E2E_MEAN_MS};
   for (size_t i = 0; i < sizeof means / sizeof means[0]; i++) {
-    if ((int)figure >= (int)means[i] && (int)figure < (int)means[i] + 5) return true;
+    if (kc_figure_percentile(figure, means[i]) >= 0) return true;
   }
   return false;
 }
@@ -54,7 +54,7 @@ bool kc_judge_monotone(const struct kc_requirement *require, uint32_t count)
       KC_FIGURE_MAX_WAITING, KC_FIGURE_KV_PEAK_SHARE, KC_FIGURE_HEADROOM, KC_FIGURE_MAKESPAN_S,
       KC_FIGURE_OOM};
   for (uint32_t i = 0; i < count; i++) {
-    const bool low = require[i].sense == KC_REQUIRE_AT_MOST || require[i].sense == KC_REQUIRE_LESS;
+    const bool low = kc_require_wants_low(require[i].sense);
     const bool right_way = low == (kc_figure_better(require[i].figure) == KC_BETTER_LOWER);
     bool found = is_latency(require[i].figure);
     for (size_t h = 0; h < sizeof helped / sizeof helped[0]; h++) {

@@ -86,8 +86,7 @@ double kc_plan_floor_excess(const struct kc_plan *plan, const struct kc_plan_col
   *worst = -1;
   for (uint32_t i = 0; i < plan->require_count; i++) {
     const struct kc_requirement *require = &plan->require[i];
-    const bool low = require->sense == KC_REQUIRE_AT_MOST || require->sense == KC_REQUIRE_LESS;
-    if (!low || !column->floors.known[require->figure]) continue;
+    if (!kc_require_wants_low(require->sense) || !column->floors.known[require->figure]) continue;
     const struct kc_require_outcome outcome = kc_requirement_check(require, &column->floors);
     if (outcome.excess <= excess) continue;
     excess = outcome.excess;
@@ -105,16 +104,6 @@ static uint32_t above(uint32_t count, uint32_t percent)
   return count - (uint32_t)rank;
 }
 
-/* The percentile that a requirement limits from above: 0 when it is none of the five figures of the
- * latency whose mean is `mean`. */
-static uint32_t percentile_of(const struct kc_requirement *require, enum kc_figure mean)
-{
-  static const uint32_t percents[] = {0, 50, 90, 95, 99};
-  const int at = (int)require->figure - (int)mean;
-  if (require->sense != KC_REQUIRE_AT_MOST && require->sense != KC_REQUIRE_LESS) return 0;
-  return at > 0 && at < 5 ? percents[at] : 0;
-}
-
 /* When almost everybody has to be through: after the last arrival, in seconds; 0: nothing says so.
  * *missing: how many need not. */
 static double deadline_s(const struct kc_plan *plan, const struct kc_bound_workload *workload,
@@ -128,10 +117,10 @@ static double deadline_s(const struct kc_plan *plan, const struct kc_bound_workl
                                            KC_FIGURE_E2E_MEAN_MS};
     double *const limit[] = {&ttft, &tpot, &e2e};
     for (int kind = 0; kind < 3; kind++) {
-      const uint32_t percent = percentile_of(require, means[kind]);
-      if (percent == 0 || require->limit <= 0) continue;
+      const int percent = kc_figure_percentile(require->figure, means[kind]);
+      if (percent <= 0 || require->limit <= 0 || !kc_require_wants_low(require->sense)) continue;
       *limit[kind] = require->limit;
-      late[kind] = above(workload->count, percent);
+      late[kind] = above(workload->count, (uint32_t)percent);
     }
   }
   *missing = 0;

@@ -9,11 +9,6 @@
 
 enum { NONE = UINT32_MAX, TRIES = 16 };
 
-static bool wants_low(const struct kc_requirement *require)
-{
-  return require->sense == KC_REQUIRE_AT_MOST || require->sense == KC_REQUIRE_LESS;
-}
-
 static int ascending(const void *a, const void *b)
 {
   const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -23,15 +18,14 @@ static int ascending(const void *a, const void *b)
 /* The prompt length that decides a ttft_ figure: at its percentile by nearest rank, or the mean. */
 static uint32_t deciding_prompt(const struct kc_bound_workload *workload, enum kc_figure figure)
 {
-  static const uint64_t percents[] = {0, 50, 90, 95, 99};
-  const int at = (int)figure - KC_FIGURE_TTFT_MEAN_MS;
-  if (at < 0 || at > 4) return 0;
-  if (at == 0) return workload->mean_input;
+  const int percent = kc_figure_percentile(figure, KC_FIGURE_TTFT_MEAN_MS);
+  if (percent < 0) return 0;
+  if (percent == 0) return workload->mean_input;
   uint32_t *length = calloc(workload->count, sizeof *length);
   if (length == NULL) return 0;
   for (uint32_t i = 0; i < workload->count; i++) length[i] = workload->length[i].input;
   qsort(length, workload->count, sizeof *length, ascending);
-  const uint64_t rank = (workload->count * percents[at] + 99) / 100;
+  const uint64_t rank = ((uint64_t)workload->count * (uint64_t)percent + 99) / 100;
   KC_ASSERT(rank >= 1 && rank <= workload->count);
   const uint32_t found = length[rank - 1];
   free(length);
@@ -42,7 +36,7 @@ static void put_floor(const struct kc_plan *plan, const struct kc_requirement *r
                       struct kc_plan_part *part)
 {
   KC_ASSERT(plan->search_count > 0);
-  for (uint32_t i = 0; wants_low(require) && i < plan->search_count; i++) {
+  for (uint32_t i = 0; kc_require_wants_low(require->sense) && i < plan->search_count; i++) {
     const uint32_t c = plan->searched[i];
     const struct kc_figure_set *floors = &plan->columns[c].floors;
     if (!floors->known[require->figure]) continue;
@@ -65,8 +59,8 @@ static void put_best_seen(const struct kc_plan *plan, const struct kc_requiremen
     const struct kc_require_outcome outcome = kc_requirement_check(require, figures);
     if (!outcome.known) continue;
     part->met = part->met || outcome.met;
-    const bool better = wants_low(require) ? outcome.value < part->best
-                                           : outcome.value > part->best;
+    const bool better = kc_require_wants_low(require->sense) ? outcome.value < part->best
+                                                             : outcome.value > part->best;
     if (!part->seen || better) part->best = outcome.value;
     part->seen = true;
   }

@@ -101,7 +101,7 @@ static const char *largest_part(const struct kc_plan_limits *limits)
 static bool is_of(enum kc_figure figure, enum kc_figure mean)
 {
   KC_ASSERT((unsigned)figure < KC_FIGURES);
-  return figure >= mean && (int)figure < (int)mean + 5;
+  return kc_figure_percentile(figure, mean) >= 0;
 }
 
 /* A first token that takes most of its time alone on an empty server waits for its prompt. */

@@ -7,6 +7,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/number.h"
+#include "sim/plan/judge.h"
 #include "sim/plan/space.h"
 
 static const char usual_weights[] = "scenario,bf16,fp8,int4-g32,int4-g128,mxfp4,nvfp4";
@@ -263,23 +264,10 @@ static enum kc_err read_contexts(struct kc_precision_table *table, const char *t
 static enum kc_err read_slo(struct kc_precision_table *table,
                             const struct kc_precision_question *question, struct kc_diag *diag)
 {
-  const struct kc_scenario *scenario = table->scenario;
   KC_ASSERT(table->slo_count == 0);
-  if (question->slo_count > KC_REQUIREMENTS_MAX) {
-    return kc_fail(diag, KC_ERR_USAGE, "--slo: at most %d", (int)KC_REQUIREMENTS_MAX);
-  }
-  for (size_t i = 0; i < question->slo_count; i++) {
-    KC_TRY(kc_requirement_parse(&table->slo[table->slo_count++], question->slo[i], diag));
-  }
-  if (table->slo_count > 0) return KC_OK;
-  if (scenario->slo_ttft_p95_ms > 0) {
-    kc_requirement_make(&table->slo[table->slo_count++], KC_FIGURE_TTFT_P95_MS,
-                        KC_REQUIRE_AT_MOST, scenario->slo_ttft_p95_ms);
-  }
-  if (scenario->slo_tpot_p95_ms > 0) {
-    kc_requirement_make(&table->slo[table->slo_count++], KC_FIGURE_TPOT_P95_MS,
-                        KC_REQUIRE_AT_MOST, scenario->slo_tpot_p95_ms);
-  }
+  KC_TRY(kc_requirements_parse(table->slo, &table->slo_count, question->slo, question->slo_count,
+                               "slo", diag));
+  if (table->slo_count == 0) table->slo_count = kc_judge_slo(table->scenario, table->slo);
   return KC_OK;
 }
 

@@ -44,6 +44,23 @@ enum kc_figure_better kc_figure_better(enum kc_figure figure)
   return row_of(figure)->better;
 }
 
+const char *kc_figure_text(enum kc_figure figure, double value, char out[KC_FIGURE_TEXT_BYTES])
+{
+  const struct figure_row *row = row_of(figure);
+  KC_ASSERT(out != NULL);
+  snprintf(out, KC_FIGURE_TEXT_BYTES, "%.*f%s%s", row->decimals, value,
+           row->unit[0] != '\0' ? " " : "", row->unit);
+  return out;
+}
+
+int kc_figure_percentile(enum kc_figure figure, enum kc_figure mean)
+{
+  static const int percents[] = {0, 50, 90, 95, 99};
+  const int at = (int)figure - (int)mean;
+  KC_ASSERT((unsigned)figure < KC_FIGURES && (unsigned)mean < KC_FIGURES);
+  return at >= 0 && at < 5 ? percents[at] : -1;
+}
+
 /* Names under which the document of a run states a figure, where they differ. */
 static const struct {
   const char *name;

@@ -103,6 +103,14 @@ enum kc_figure_better kc_figure_better(enum kc_figure figure);
 bool kc_figure_needs_run(enum kc_figure figure);   /* else the memory bill says it */
 int kc_figure_decimals(enum kc_figure figure);     /* for people */
 
+/* "12.40 ms": a value of the figure for people, written to `out`, which is returned. */
+enum { KC_FIGURE_TEXT_BYTES = 64 };
+const char *kc_figure_text(enum kc_figure figure, double value, char out[KC_FIGURE_TEXT_BYTES]);
+
+/* Which of the five figures of the latency whose mean is `mean` it is: 0 for the mean, 50, 90, 95
+ * or 99 for a percentile, -1 for none of them. */
+int kc_figure_percentile(enum kc_figure figure, enum kc_figure mean);
+
 /* The figure of that name (of `bytes` bytes); also the names under which documents of `run` state
  * some of them ("cost_usd_per_mtok"). KC_ERR_USAGE with the most similar name. */
 enum kc_err kc_figure_parse(const char *name, size_t bytes, enum kc_figure *figure,

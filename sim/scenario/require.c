@@ -15,6 +15,12 @@ const char *kc_require_sign(enum kc_require_sense sense)
   return signs[sense];
 }
 
+bool kc_require_wants_low(enum kc_require_sense sense)
+{
+  KC_ASSERT((unsigned)sense < sizeof signs / sizeof signs[0]);
+  return sense == KC_REQUIRE_AT_MOST || sense == KC_REQUIRE_LESS;
+}
+
 static bool is_blank(char c)
 {
   return c == ' ' || c == '\t';
@@ -68,6 +74,25 @@ enum kc_err kc_requirement_parse(struct kc_requirement *requirement, const char 
   return KC_OK;
 }
 
+enum kc_err kc_requirements_parse(struct kc_requirement require[KC_REQUIREMENTS_MAX],
+                                  uint32_t *count, const char *const *texts, size_t given,
+                                  const char *option, struct kc_diag *diag)
+{
+  KC_ASSERT(option[0] != '\0');
+  *count = 0;
+  if (given > KC_REQUIREMENTS_MAX) {
+    return kc_fail(diag, KC_ERR_USAGE, "--%s is given %zu times; at most %d are supported", option,
+                   given, (int)KC_REQUIREMENTS_MAX);
+  }
+  for (size_t i = 0; i < given; i++) {
+    struct kc_diag why;
+    const enum kc_err err = kc_requirement_parse(&require[i], texts[i], &why);
+    if (err != KC_OK) return kc_fail(diag, err, "--%s: %s", option, why.text);
+  }
+  *count = (uint32_t)given;
+  return KC_OK;
+}
+
 static bool meets(enum kc_require_sense sense, double value, double limit)
 {
   switch (sense) {
@@ -86,8 +111,7 @@ struct kc_require_outcome kc_requirement_check(const struct kc_requirement *requ
                                        .excess = KC_REQUIRE_HOPELESS};
   KC_ASSERT((unsigned)requirement->figure < KC_FIGURES);
   if (!outcome.known) return outcome;
-  const bool low = requirement->sense == KC_REQUIRE_AT_MOST ||
-                   requirement->sense == KC_REQUIRE_LESS;
+  const bool low = kc_require_wants_low(requirement->sense);
   outcome.value = figures->value[requirement->figure];
   outcome.met = meets(requirement->sense, outcome.value, requirement->limit);
   const double over = low ? outcome.value : requirement->limit;

@@ -29,7 +29,14 @@ enum kc_err kc_requirement_parse(struct kc_requirement *requirement, const char 
 void kc_requirement_make(struct kc_requirement *requirement, enum kc_figure figure,
                          enum kc_require_sense sense, double limit);
 
+/* Reads what --`option` was given, at most KC_REQUIREMENTS_MAX texts. KC_ERR_USAGE, naming the
+ * option. */
+enum kc_err kc_requirements_parse(struct kc_requirement require[KC_REQUIREMENTS_MAX],
+                                  uint32_t *count, const char *const *texts, size_t given,
+                                  const char *option, struct kc_diag *diag);
+
 const char *kc_require_sign(enum kc_require_sense sense); /* "<=" */
+bool kc_require_wants_low(enum kc_require_sense sense);   /* <= and < */
 
 /* A requirement on a figure that the set does not know is not met. */
 struct kc_require_outcome {
