@@ -150,6 +150,7 @@ static enum kc_err fill_request(struct kc_plan_request *request, const struct ar
                                       .interrupted = kc_interrupt_wanted};
   KC_TRY(kc_requirements_parse(request->require, &request->require_count, a->slo.item,
                                a->slo.count, "slo", diag));
+  KC_TRY(kc_requirements_agree(request->require, request->require_count, "slo", diag));
   for (int id = 0; id < KC_AXES; id++) {
     if (!a->axis_given[id]) continue;
     KC_TRY(kc_space_axis_parse(&request->space, (enum kc_plan_axis_id)id, a->axis[id], diag));

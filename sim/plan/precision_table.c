@@ -267,6 +267,7 @@ static enum kc_err read_slo(struct kc_precision_table *table,
   KC_ASSERT(table->slo_count == 0);
   KC_TRY(kc_requirements_parse(table->slo, &table->slo_count, question->slo, question->slo_count,
                                "slo", diag));
+  KC_TRY(kc_requirements_agree(table->slo, table->slo_count, "slo", diag));
   if (table->slo_count == 0) table->slo_count = kc_judge_slo(table->scenario, table->slo);
   return KC_OK;
 }

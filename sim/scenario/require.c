@@ -93,6 +93,32 @@ enum kc_err kc_requirements_parse(struct kc_requirement require[KC_REQUIREMENTS_
   return KC_OK;
 }
 
+/* `low` bounds a figure from above, `high` from below; nothing lies between them. */
+static bool contradict(const struct kc_requirement *low, const struct kc_requirement *high)
+{
+  if (low->figure != high->figure || !kc_require_wants_low(low->sense) ||
+      kc_require_wants_low(high->sense)) {
+    return false;
+  }
+  if (low->limit < high->limit) return true;
+  const bool both_equal = low->sense == KC_REQUIRE_AT_MOST && high->sense == KC_REQUIRE_AT_LEAST;
+  return low->limit <= high->limit && !both_equal;
+}
+
+enum kc_err kc_requirements_agree(const struct kc_requirement *require, uint32_t count,
+                                  const char *option, struct kc_diag *diag)
+{
+  KC_ASSERT(count <= KC_REQUIREMENTS_MAX);
+  for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t j = 0; j < count; j++) {
+      if (!contradict(&require[i], &require[j])) continue;
+      return kc_fail(diag, KC_ERR_USAGE, "--%s: no value is both %s and %s; drop one of them",
+                     option, require[i].text, require[j].text);
+    }
+  }
+  return KC_OK;
+}
+
 static bool meets(enum kc_require_sense sense, double value, double limit)
 {
   switch (sense) {

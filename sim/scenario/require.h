@@ -35,6 +35,10 @@ enum kc_err kc_requirements_parse(struct kc_requirement require[KC_REQUIREMENTS_
                                   uint32_t *count, const char *const *texts, size_t given,
                                   const char *option, struct kc_diag *diag);
 
+/* KC_ERR_USAGE when no value of a figure meets two of them. */
+enum kc_err kc_requirements_agree(const struct kc_requirement *require, uint32_t count,
+                                  const char *option, struct kc_diag *diag);
+
 const char *kc_require_sign(enum kc_require_sense sense); /* "<=" */
 bool kc_require_wants_low(enum kc_require_sense sense);   /* <= and < */
 

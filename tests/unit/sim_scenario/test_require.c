@@ -89,6 +89,46 @@ static void an_unknown_figure_is_not_met(void **state)
   assert_true(outcome.excess == KC_REQUIRE_HOPELESS);
 }
 
+static void contradictions_are_refused(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *a, *b;
+    bool agree;
+  } cases[] = {{"ttft_p95_ms<=100", "ttft_p95_ms>=200", false},
+               {"ttft_p95_ms>=200", "ttft_p95_ms<=100", false},
+               {"ttft_p95_ms<=100", "ttft_p95_ms>=100", true},
+               {"ttft_p95_ms<100", "ttft_p95_ms>=100", false},
+               {"ttft_p95_ms<=100", "ttft_p95_ms>100", false},
+               {"ttft_p95_ms>=100", "ttft_p95_ms<=200", true},
+               {"ttft_p95_ms<=100", "ttft_p95_ms<=200", true},
+               {"ttft_p95_ms>=100", "ttft_p95_ms>=200", true},
+               {"ttft_p95_ms<=100", "tpot_p95_ms>=200", true}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    const struct kc_requirement both[] = {parse(cases[i].a), parse(cases[i].b)};
+    struct kc_diag diag = {0};
+    const enum kc_err err = kc_requirements_agree(both, 2, "slo", &diag);
+    assert_int_equal(err, cases[i].agree ? KC_OK : KC_ERR_USAGE);
+    if (!cases[i].agree) assert_non_null(strstr(diag.text, cases[i].a));
+  }
+}
+
+static void a_figure_of_a_latency_is_its_mean_or_a_percentile(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *name;
+    int percent;
+  } cases[] = {{"ttft_mean_ms", 0}, {"ttft_p50_ms", 50}, {"ttft_p90_ms", 90}, {"ttft_p95_ms", 95},
+               {"ttft_p99_ms", 99}, {"tpot_mean_ms", -1}, {"request_s", -1}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    enum kc_figure figure;
+    struct kc_diag diag = {0};
+    assert_int_equal(kc_figure_parse(cases[i].name, strlen(cases[i].name), &figure, &diag), KC_OK);
+    assert_int_equal(kc_figure_percentile(figure, KC_FIGURE_TTFT_MEAN_MS), cases[i].percent);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -96,6 +136,8 @@ int main(void)
       cmocka_unit_test(what_is_not_one_is_refused),
       cmocka_unit_test(excess_is_a_ratio_that_says_met_or_not),
       cmocka_unit_test(an_unknown_figure_is_not_met),
+      cmocka_unit_test(contradictions_are_refused),
+      cmocka_unit_test(a_figure_of_a_latency_is_its_mean_or_a_percentile),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
