@@ -20,11 +20,13 @@ struct arguments {
   char replicas[512];
   bool replicas_given;
   int objective;
+  bool objective_given;
   double budget;
   char database[KC_DIAG_PATH_BYTES];
   bool database_given;
   uint32_t gpus_max, spare, threads;
   double headroom, lost, tolerance;
+  bool tolerance_given;
   bool exhaustive, max_rate, json;
 };
 
@@ -57,7 +59,8 @@ static const struct kc_option options[] = {
     {.key = "price", .type = KC_OPTION_LIST, .offset = FIELD(prices), .values = "GPU=USD",
      .help = "Price of a listed GPU for an hour; its file's first unless given; repeatable."},
     {.key = "objective", .type = KC_OPTION_CHOICE, .offset = FIELD(objective),
-     .values = "usd|gpus|goodput|output_tok_s", .fallback = "usd",
+     .set_offset = FIELD(objective_given), .values = "usd|gpus|goodput|output_tok_s",
+     .fallback = "usd",
      .help = "usd: the least price an hour; gpus: the fewest GPUs; the others: the most for "
              "the budget."},
     {.key = "budget-usd-hour", .type = KC_OPTION_DOUBLE, .offset = FIELD(budget), .min = 0,
@@ -81,8 +84,9 @@ static const struct kc_option options[] = {
     {.key = "max-rate", .type = KC_OPTION_FLAG, .offset = FIELD(max_rate),
      .help = "Choose nothing: find the highest rate of the trace (or concurrency of a closed "
              "workload) at which the scenario's own deployment meets the SLO."},
-    {.key = "tolerance", .type = KC_OPTION_DOUBLE, .offset = FIELD(tolerance), .min = 0.01,
-     .max = 100, .fallback = "1", .unit = "percent",
+    {.key = "tolerance", .type = KC_OPTION_DOUBLE, .offset = FIELD(tolerance),
+     .set_offset = FIELD(tolerance_given), .min = 0.01, .max = 100, .fallback = "1",
+     .unit = "percent",
      .help = "With --max-rate: how far above the answer a rate that fails may lie."},
     {.key = "exhaustive", .type = KC_OPTION_FLAG, .offset = FIELD(exhaustive),
      .help = "Run the whole grid as well, and end with status 1 if its best is another one."},
@@ -301,6 +305,11 @@ static int find_rate(const struct kc_plan_request *plan, const struct arguments 
 static enum kc_err check_rate_options(const struct arguments *a, struct kc_diag *diag)
 {
   const char *stray = NULL;
+  if (!a->max_rate && a->tolerance_given) {
+    return kc_fail(diag, KC_ERR_USAGE, "--tolerance is how narrow --max-rate makes its answer; a "
+                   "plan has none");
+  }
+  if (!a->max_rate) return KC_OK;
   for (int id = KC_AXES - 1; id >= 0; id--) {
     if (a->axis_given[id]) stray = kc_plan_axis_name((enum kc_plan_axis_id)id);
   }
@@ -309,6 +318,9 @@ static enum kc_err check_rate_options(const struct arguments *a, struct kc_diag 
   if (a->spare > 0) stray = "spare";
   if (a->headroom > 0) stray = "headroom";
   if (a->prices.count > 0) stray = "price";
+  if (a->budget > 0) stray = "budget-usd-hour";
+  if (a->gpus_max > 0) stray = "gpus-max";
+  if (a->objective_given) stray = "objective";
   if (stray == NULL) return KC_OK;
   return kc_fail(diag, KC_ERR_USAGE, "--max-rate is about the scenario's own deployment, so --%s "
                  "does not apply; change the scenario with --set", stray);
@@ -323,7 +335,7 @@ int kc_cmd_plan(int argc, char **argv)
   size_t given;
   const int status = kc_cli_arguments(&usage, &a, argc, argv, path, &given);
   if (status >= 0) return status;
-  if (a.max_rate && check_rate_options(&a, &diag) != KC_OK) return kc_cli_fail(&diag);
+  if (check_rate_options(&a, &diag) != KC_OK) return kc_cli_fail(&diag);
   struct kc_plan_request *request = calloc(1, sizeof *request);
   kc_base_sets_fill(&base, &a.sets, a.trace_given ? a.trace : NULL);
   const enum kc_err err = request == NULL
