@@ -65,7 +65,8 @@ static const struct kc_cli_usage usage = {
     .synopsis = "SCENARIO [options]",
     .about = "Compares formats of weights and of keys and values on the scenario's workload: what\n"
              "fits, how many requests at once by length, where memory runs out, how fast, at what\n"
-             "price, and what somebody measured of quality. Changes are against the first row.",
+             "price, and what somebody measured of quality. Changes are against the first row.\n"
+             "Status 5 when nothing fits, 3 when every precision is refused.",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .positional_min = 1,
@@ -125,6 +126,7 @@ static int run(struct running *running, struct kc_sweep *sweep, const struct arg
   fflush(stdout);
   if (err != KC_OK) status = kc_cli_fail(&diag);
   if (a->database_given) kc_sweep_tell_stored(a->database, &totals);
+  if (err == KC_OK && status == 0) status = kc_sweep_status(sweep, &totals);
   kc_store_close(sweep->store);
   return status;
 }

@@ -78,7 +78,7 @@ static const struct kc_cli_usage usage = {
     .synopsis = "SCENARIO --vary KEY=LIST... [options]",
     .about = "Runs a scenario at every combination of the values given. A combination that\n"
              "contradicts itself or does not fit is a row with its reason. Figures are named as\n"
-             "in `expect:`.",
+             "in `expect:`. Status 5 when nothing fits, 3 when every combination is refused.",
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .positional_min = 1,
@@ -182,6 +182,7 @@ static int run(struct kc_sweep *sweep, struct running *running, const struct arg
   fflush(stdout);
   if (err != KC_OK) status = kc_cli_fail(&diag);
   if (a->database_given) kc_sweep_tell_stored(a->database, &totals);
+  if (err == KC_OK && status == 0) status = kc_sweep_status(sweep, &totals);
   kc_store_close(sweep->store);
   return status;
 }

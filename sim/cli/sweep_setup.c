@@ -42,3 +42,15 @@ void kc_sweep_tell_stored(const char *database, const struct kc_sweep_totals *to
   kc_cli_note("%llu points are in %s, %llu of them were there before or known by their inputs",
               (unsigned long long)finished, path, (unsigned long long)totals->known);
 }
+
+int kc_sweep_status(const struct kc_sweep *sweep, const struct kc_sweep_totals *totals)
+{
+  struct kc_diag diag;
+  const unsigned long long no_fit = totals->by_status[KC_POINT_NO_FIT];
+  const unsigned long long refused = totals->by_status[KC_POINT_REFUSED];
+  KC_ASSERT(no_fit + refused <= totals->points);
+  if (sweep->shards > 1 || no_fit + refused < totals->points) return 0;
+  kc_fail(&diag, no_fit > 0 ? KC_ERR_NO_FIT : KC_ERR_INPUT, "nothing could be run: %llu of the "
+          "points do not fit, %llu are refused; the rows say why", no_fit, refused);
+  return kc_cli_fail(&diag);
+}
