@@ -57,19 +57,33 @@ static void add_settings(json_t *object, const struct kc_plan_column *column)
   json_object_set_new(object, "max_running", count(column->cap));
 }
 
+static json_t *deployment_json(const struct kc_plan *plan, const struct kc_search_probe *probe)
+{
+  const struct kc_plan_column *column = &plan->columns[probe->column];
+  json_t *object = json_object();
+  add_settings(object, column);
+  json_object_set_new(object, "replicas", count(probe->replicas));
+  json_object_set_new(object, "spare", count(plan->request.spare));
+  json_object_set_new(object, "gpus", count(kc_plan_gpus(plan, probe)));
+  json_object_set_new(object, "usd_hour", column->priced
+                                              ? json_real(kc_plan_usd_hour(plan, probe))
+                                              : json_null());
+  return object;
+}
+
+/* What a budget would have to pay for; null where it leaves a candidate. */
+static json_t *least_json(const struct kc_plan *plan, bool by_gpus)
+{
+  if (plan->count.candidates > 0) return json_null();
+  const struct kc_search_probe probe = kc_plan_least(plan, by_gpus);
+  return deployment_json(plan, &probe);
+}
+
 static json_t *run_json(const struct kc_plan *plan, uint32_t index)
 {
   if (index == NONE) return json_null();
   const struct kc_plan_run *run = &plan->run[index];
-  const struct kc_plan_column *column = &plan->columns[run->probe.column];
-  json_t *object = json_object();
-  add_settings(object, column);
-  json_object_set_new(object, "replicas", count(run->probe.replicas));
-  json_object_set_new(object, "spare", count(plan->request.spare));
-  json_object_set_new(object, "gpus", count(kc_plan_gpus(plan, &run->probe)));
-  json_object_set_new(object, "usd_hour", column->priced
-                                              ? json_real(kc_plan_usd_hour(plan, &run->probe))
-                                              : json_null());
+  json_t *object = deployment_json(plan, &run->probe);
   json_object_set_new(object, "limit_used", json_real(run->excess));
   json_object_set_new(object, "nearest_limit",
                       json_string(worst_text(plan->require, run->worst, run->excess)));
@@ -189,6 +203,8 @@ json_t *kc_plan_json(const struct kc_plan_answer *answer)
   json_object_set_new(root, "as_bought", run_json(plan, plan->found ? answer->as_bought : NONE));
   json_object_set_new(root, "runner_up", run_json(plan, plan->runner_up));
   json_object_set_new(root, "nearest_miss", run_json(plan, plan->near_miss));
+  json_object_set_new(root, "cheapest", least_json(plan, false));
+  json_object_set_new(root, "smallest", least_json(plan, true));
   json_object_set_new(root, "limits", limits_json(plan, &answer->limits));
   json_object_set_new(root, "units", units_json(answer));
   json_object_set_new(root, "parts", parts_json(answer));

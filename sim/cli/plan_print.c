@@ -371,9 +371,25 @@ static void print_possible(const struct kc_plan *plan, const struct kc_plan_run 
   printf("\n");
 }
 
+/* The budget left no candidate: what it would have to be. */
+static void print_least(const struct kc_plan *plan, const char *title, bool by_gpus)
+{
+  char hardware[96], chosen[256], price[48];
+  const struct kc_search_probe probe = kc_plan_least(plan, by_gpus);
+  printf("  %-15s %s, %u GPU%s: %s\n", title, price_text(plan, &probe, price),
+         kc_plan_gpus(plan, &probe), kc_plan_gpus(plan, &probe) == 1 ? "" : "s",
+         kc_plan_hardware(plan, &probe, hardware));
+  printf("  %-15s %s\n", "", settings(&plan->columns[probe.column], chosen));
+}
+
 static void print_nothing(const struct kc_plan_answer *answer)
 {
   const struct kc_plan *plan = answer->plan;
+  if (plan->count.candidates == 0) {
+    if (plan->request.budget_usd_hour > 0) print_least(plan, "the cheapest", false);
+    if (plan->request.gpus_max > 0) print_least(plan, "the smallest", true);
+    return;
+  }
   for (uint32_t i = 0; i < plan->require_count; i++) print_part(plan, i, &answer->part[i]);
   print_lost(plan, &answer->lost);
   print_near_miss(plan);
@@ -391,6 +407,8 @@ void kc_plan_print(const struct kc_plan_answer *answer)
   printf("%s\n", plan->base.scenario.name);
   if (plan->found) {
     printf("%s with ", goals[plan->request.objective]);
+  } else if (plan->count.candidates == 0) {
+    printf("no candidate is left for ");
   } else {
     printf("none of %s candidates meets ", kc_run_grouped(plan->count.candidates, text));
   }

@@ -29,6 +29,10 @@ struct kc_plan_lost {
   double least;            /* share, of all evaluations */
 };
 
+/* What costs least of the whole space, or with `by_gpus` has the fewest GPUs, whatever it does:
+ * what a budget that leaves no candidate has to pay for. */
+struct kc_search_probe kc_plan_least(const struct kc_plan *plan, bool by_gpus);
+
 /* What misses its limits by no more than this share above the least miss is as good; the cheapest
  * of those is the best that exists. */
 #define KC_PLAN_ALMOST 0.01

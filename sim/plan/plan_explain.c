@@ -149,6 +149,24 @@ static uint32_t most_replicas(const struct kc_plan *plan, uint32_t c)
   return 0;
 }
 
+struct kc_search_probe kc_plan_least(const struct kc_plan *plan, bool by_gpus)
+{
+  struct kc_search_probe least = {NONE, plan->request.space.replicas[0]}; /* they ascend */
+  double least_usd = 0, least_gpus = 0;
+  for (uint32_t i = 0; i < plan->search_count; i++) {
+    const struct kc_search_probe probe = {plan->searched[i], least.replicas};
+    const double usd = kc_plan_usd_hour(plan, &probe), gpus = kc_plan_gpus(plan, &probe);
+    const double first = by_gpus ? gpus - least_gpus : usd - least_usd;
+    const double second = by_gpus ? usd - least_usd : gpus - least_gpus;
+    if (least.column != NONE && (first > 0 || (first >= 0 && second >= 0))) continue;
+    least = probe;
+    least_usd = usd;
+    least_gpus = gpus;
+  }
+  KC_ASSERT(least.column < plan->column_count);
+  return least;
+}
+
 static enum kc_err try_hopeless(struct kc_plan *plan, bool *tried, struct kc_plan_sets *sets,
                                 struct kc_diag *diag)
 {
