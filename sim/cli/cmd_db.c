@@ -9,6 +9,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/check.h"
 #include "sim/cli/cli.h"
@@ -325,10 +326,12 @@ static int merge(const char *out, const char *const *from, size_t count)
     return kc_cli_fail(&diag);
   }
   for (size_t i = 0; i < count; i++) tell_runs(from[i]);
+  const bool made = access(out, F_OK) != 0; /* by this merge, which takes it away if it fails */
   enum kc_err err = kc_store_open(&store, out, &diag);
   if (err == KC_OK) err = kc_store_merge(store, from, count, &diag);
   if (err == KC_OK) err = kc_store_each_sweep(store, print_sweep, &sweeps, &diag);
   kc_store_close(store);
+  if (err != KC_OK && made) (void)unlink(out);
   if (err != KC_OK) return kc_cli_fail(&diag);
   if (sweeps == 0) printf("no sweeps\n");
   return 0;
