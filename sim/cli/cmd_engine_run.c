@@ -23,6 +23,7 @@
 #include "sim/cli/engine_setup.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/run_output.h"
+#include "sim/cli/sets.h"
 
 enum { ENGINE_SCHEMA = 1 };
 
@@ -393,16 +394,9 @@ static int report(struct session *s)
 static enum kc_err load_scenario(struct session *s, const char *path)
 {
   const struct arguments *a = s->arguments;
-  const char *sets[KC_OPTION_LIST_MAX + 2];
-  char trace[KC_DIAG_PATH_BYTES + 32];
-  size_t number = 0;
-  if (a->trace_given) {
-    snprintf(trace, sizeof trace, "workload.trace=%s", a->trace);
-    sets[number++] = "workload.closed=null";
-    sets[number++] = trace;
-  }
-  for (size_t i = 0; i < a->sets.count; i++) sets[number++] = a->sets.item[i];
-  return kc_scenario_load(&s->scenario, path, sets, number, &s->problems);
+  struct kc_cli_sets sets;
+  kc_cli_sets_fill(&sets, &a->sets, a->trace_given ? a->trace : NULL, NULL);
+  return kc_scenario_load(&s->scenario, path, sets.item, sets.count, &s->problems);
 }
 
 static int run_session(struct session *s, const char *path)

@@ -9,6 +9,7 @@
 #include "sim/cli/interrupt.h"
 #include "sim/cli/plan_output.h"
 #include "sim/cli/progress.h"
+#include "sim/cli/sets.h"
 #include "sim/cli/sweep_setup.h"
 
 struct arguments {
@@ -136,7 +137,7 @@ static const struct kc_cli_usage usage = {
 /* ---- arguments to a request ---- */
 
 static enum kc_err fill_request(struct kc_plan_request *request, const struct arguments *a,
-                                const char *path, const struct kc_base_sets *base,
+                                const char *path, const struct kc_cli_sets *base,
                                 struct kc_diag *diag)
 {
   *request = (struct kc_plan_request){.path = path,
@@ -244,6 +245,7 @@ static int make_plan(struct kc_plan_request *request, const struct arguments *a)
   if (plan != NULL) kc_plan_free(plan);
   kc_store_close(request->store);
   free(plan);
+  if (answer != NULL) free(answer->command);
   free(answer);
   free(problems);
   return status;
@@ -329,7 +331,7 @@ static enum kc_err check_rate_options(const struct arguments *a, struct kc_diag 
 int kc_cmd_plan(int argc, char **argv)
 {
   struct arguments a = {0};
-  struct kc_base_sets base;
+  struct kc_cli_sets base;
   struct kc_diag diag = {0};
   const char *path[1];
   size_t given;
@@ -337,7 +339,7 @@ int kc_cmd_plan(int argc, char **argv)
   if (status >= 0) return status;
   if (check_rate_options(&a, &diag) != KC_OK) return kc_cli_fail(&diag);
   struct kc_plan_request *request = calloc(1, sizeof *request);
-  kc_base_sets_fill(&base, &a.sets, a.trace_given ? a.trace : NULL);
+  kc_cli_sets_fill(&base, &a.sets, a.trace_given ? a.trace : NULL, NULL);
   const enum kc_err err = request == NULL
                               ? kc_fail(&diag, KC_ERR_MEMORY, "no memory for the plan")
                               : fill_request(request, &a, path[0], &base, &diag);

@@ -10,6 +10,7 @@
 #include "sim/cli/interrupt.h"
 #include "sim/cli/precision_output.h"
 #include "sim/cli/progress.h"
+#include "sim/cli/sets.h"
 #include "sim/cli/sweep_setup.h"
 
 struct arguments {
@@ -135,7 +136,7 @@ int kc_cmd_precision(int argc, char **argv)
 {
   struct arguments a = {0};
   struct kc_diag diag = {0};
-  struct kc_base_sets base;
+  struct kc_cli_sets base;
   struct running running;
   const char *path[1];
   int status = kc_cli_arguments(&usage, &a, argc, argv, path, NULL);
@@ -144,7 +145,7 @@ int kc_cmd_precision(int argc, char **argv)
     kc_fail(&diag, KC_ERR_USAGE, "--csv and --json cannot be given together");
     return kc_cli_fail(&diag);
   }
-  kc_base_sets_fill(&base, &a.sets, a.trace_given ? a.trace : NULL);
+  kc_cli_sets_fill(&base, &a.sets, a.trace_given ? a.trace : NULL, NULL);
   const struct kc_precision_question question = {
       .path = path[0], .sets = base.item, .set_count = base.count,
       .weights = a.weights_given ? a.weights : NULL, .kv = a.kv_given ? a.kv : NULL,

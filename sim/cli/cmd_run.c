@@ -12,6 +12,7 @@
 #include "sim/cli/cli.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/run_output.h"
+#include "sim/cli/sets.h"
 
 struct arguments {
   char trace[KC_DIAG_PATH_BYTES];
@@ -79,25 +80,13 @@ static const struct kc_cli_usage usage = {
 
 /* ---- the scenario with its overrides ---- */
 
-/* --trace and --format are overrides of workload keys; a closed workload gives way to a trace. */
 static enum kc_err load_scenario(struct kc_scenario *scenario, const char *path,
                                  const struct arguments *a, struct kc_diag_list *problems)
 {
-  const char *sets[KC_OPTION_LIST_MAX + 3];
-  char trace[KC_DIAG_PATH_BYTES + 32];
-  char format[64];
-  size_t count = 0;
-  if (a->trace_given) {
-    snprintf(trace, sizeof trace, "workload.trace=%s", a->trace);
-    sets[count++] = "workload.closed=null";
-    sets[count++] = trace;
-  }
-  if (a->format_given) {
-    snprintf(format, sizeof format, "workload.format=%s", a->format);
-    sets[count++] = format;
-  }
-  for (size_t i = 0; i < a->sets.count; i++) sets[count++] = a->sets.item[i];
-  return kc_scenario_load(scenario, path, sets, count, problems);
+  struct kc_cli_sets sets;
+  kc_cli_sets_fill(&sets, &a->sets, a->trace_given ? a->trace : NULL,
+                   a->format_given ? a->format : NULL);
+  return kc_scenario_load(scenario, path, sets.item, sets.count, problems);
 }
 
 static int show(const struct kc_scenario *scenario)

@@ -10,6 +10,7 @@
 #include "sim/cli/cli.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/progress.h"
+#include "sim/cli/sets.h"
 #include "sim/cli/sweep_output.h"
 #include "sim/cli/sweep_setup.h"
 
@@ -238,14 +239,14 @@ int kc_cmd_sweep(int argc, char **argv)
   struct kc_vary grid;
   struct kc_diag diag = {0};
   const char *path[1];
-  struct kc_base_sets base;
+  struct kc_cli_sets base;
   int status = kc_cli_arguments(&usage, &a, argc, argv, path, NULL);
   if (status >= 0) return status;
   kc_vary_init(&grid);
   struct kc_sweep sweep = {.path = path[0], .sets = base.item, .grid = &grid, .bill_only = a.bill,
                            .threads = kc_sweep_threads(a.threads),
                            .version = KVCAP_VERSION, .interrupted = kc_interrupt_wanted};
-  kc_base_sets_fill(&base, &a.sets, a.trace_given ? a.trace : NULL);
+  kc_cli_sets_fill(&base, &a.sets, a.trace_given ? a.trace : NULL, NULL);
   sweep.set_count = base.count;
   sweep.inputs = kc_inputs_create();
   if (sweep.inputs == NULL) {

@@ -210,7 +210,8 @@ json_t *kc_plan_json(const struct kc_plan_answer *answer)
   json_object_set_new(root, "parts", parts_json(answer));
   json_object_set_new(root, "unanswered", lost_json(answer));
   json_object_set_new(root, "search", search_json(plan));
-  json_object_set_new(root, "command", kc_cli_json_string(answer->command));
+  json_object_set_new(root, "command",
+                      kc_cli_json_string(plan->found ? answer->command : ""));
   return root;
 }
 

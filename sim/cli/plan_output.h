@@ -15,10 +15,10 @@ struct kc_plan_answer {
   struct kc_plan_limits limits;                  /* likewise */
   uint32_t as_bought; /* entry of run[]: the winner, spare replicas and all, under the traffic as it
                          is recorded; the winner's own entry when that is the same */
-  char command[8192]; /* the `kvcap run` line that shows the same, ready for a shell */
+  char *command;      /* heap: the `kvcap run` line that shows a winner, ready for a shell */
 };
 
-/* Fills the text of the command, of a plan that found something; false when memory ran out. */
+/* Fills in the command, of a plan that found something; false when memory ran out. */
 bool kc_plan_command(struct kc_plan_answer *answer);
 
 /* The document of `plan --json`; NULL when memory ran out. The caller owns it. */

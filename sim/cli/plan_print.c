@@ -427,5 +427,5 @@ void kc_plan_print(const struct kc_plan_answer *answer)
     print_nothing(answer);
   }
   print_search(plan);
-  if (answer->command[0] != '\0') printf("  %-15s %s\n", "reproduce", answer->command);
+  if (answer->command != NULL) printf("  %-15s %s\n", "reproduce", answer->command);
 }

@@ -1,10 +1,11 @@
 /* What `kvcap plan --max-rate` says to people, and how a plan is written as a command. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "sim/cli/cli.h"
 #include "sim/cli/plan_output.h"
+#include "sim/cli/sets.h"
+#include "sim/plan/sweep.h"
 
 enum { NONE = UINT32_MAX };
 
@@ -73,52 +74,17 @@ void kc_rate_print(const struct kc_rate *rate, double tolerance)
 
 /* ---- the command ---- */
 
-struct text {
-  char *out;
-  size_t used, size;
-};
-
-static void put(struct text *text, const char *piece)
-{
-  const size_t length = strlen(piece);
-  if (text->used + length + 1 > text->size) return; /* ends early rather than in half a word */
-  memcpy(text->out + text->used, piece, length + 1);
-  text->used += length;
-}
-
-/* Words that a shell would take apart are quoted. */
-static void put_word(struct text *text, const char *word)
-{
-  const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+%@";
-  if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
-    put(text, word);
-    return;
-  }
-  put(text, "'");
-  for (; *word != '\0'; word++) {
-    const char letter[2] = {*word, '\0'};
-    put(text, *word == '\'' ? "'\\''" : letter);
-  }
-  put(text, "'");
-}
-
 bool kc_plan_command(struct kc_plan_answer *answer)
 {
   const struct kc_plan *plan = answer->plan;
-  struct text text = {answer->command, 0, sizeof answer->command};
-  struct kc_plan_sets *sets = calloc(1, sizeof *sets);
-  if (sets == NULL) return false;
-  kc_plan_sets_of(plan, &plan->run[plan->winner].probe, sets);
-  put(&text, "kvcap run ");
-  put_word(&text, plan->request.path);
-  for (size_t i = 0; i < plan->request.set_count; i++) {
-    put(&text, " --set ");
-    put_word(&text, plan->request.sets[i]);
-  }
-  for (size_t i = 0; i < sets->count; i++) {
-    put(&text, " --set ");
-    put_word(&text, sets->text[i]);
-  }
-  free(sets);
-  return true;
+  const size_t given = plan->request.set_count;
+  struct kc_plan_sets *own = calloc(1, sizeof *own);
+  const char *sets[KC_SWEEP_BASE_SETS_MAX + KC_PLAN_SETS_MAX];
+  if (own == NULL) return false;
+  kc_plan_sets_of(plan, &plan->run[plan->winner].probe, own);
+  for (size_t i = 0; i < given; i++) sets[i] = plan->request.sets[i];
+  for (size_t i = 0; i < own->count; i++) sets[given + i] = own->text[i];
+  answer->command = kc_cli_sets_command("kvcap run", plan->request.path, sets, given + own->count);
+  free(own);
+  return answer->command != NULL;
 }

@@ -7,6 +7,7 @@
 
 #include "engine/base/check.h"
 #include "sim/cli/cli.h"
+#include "sim/cli/sets.h"
 
 enum { SWEEP_SCHEMA = 1 };
 
@@ -65,53 +66,13 @@ enum kc_err kc_sweep_output_figures(struct kc_sweep_output *out, const char *nam
 
 /* ---- the command of a point ---- */
 
-static bool is_plain(const char *text)
-{
-  KC_ASSERT(text != NULL);
-  const char *allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,+@%-";
-  return text[0] != '\0' && text[strspn(text, allowed)] == '\0';
-}
-
-static void put_word(FILE *out, const char *text)
-{
-  KC_ASSERT(out != NULL);
-  if (is_plain(text)) {
-    fputs(text, out);
-    return;
-  }
-  fputc('\'', out);
-  for (; *text != '\0'; text++) {
-    if (*text == '\'') {
-      fputs("'\\''", out);
-    } else {
-      fputc(*text, out);
-    }
-  }
-  fputc('\'', out);
-}
-
 char *kc_sweep_command(const struct kc_sweep *sweep, uint64_t number)
 {
-  char *text = NULL;
-  size_t bytes = 0;
   const char *sets[KC_SWEEP_SETS_MAX];
   const size_t count = kc_sweep_sets(sweep, number, sets);
   KC_ASSERT(count > 0);
-  FILE *out = open_memstream(&text, &bytes);
-  if (out == NULL) return NULL;
-  fputs(sweep->bill_only ? "kvcap fit " : "kvcap run ", out);
-  put_word(out, sweep->path);
-  for (size_t i = 0; i < count; i++) {
-    fputs(" --set ", out);
-    put_word(out, sets[i]);
-  }
-  const bool failed = ferror(out) != 0;
-  if (fclose(out) == 0 && !failed) {
-    kc_text_clean(text);
-    return text;
-  }
-  free(text);
-  return NULL;
+  return kc_cli_sets_command(sweep->bill_only ? "kvcap fit" : "kvcap run", sweep->path, sets,
+                             count);
 }
 
 /* ---- the table ---- */

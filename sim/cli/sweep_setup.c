@@ -1,24 +1,16 @@
 /* Set-up that commands of many points share (see sweep_setup.h). */
 #include "sim/cli/sweep_setup.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <stdio.h>
 
 #include "engine/base/check.h"
 #include "sim/cli/cli.h"
+#include "sim/cli/sets.h"
 
-void kc_base_sets_fill(struct kc_base_sets *base, const struct kc_option_list *sets,
-                       const char *trace)
-{
-  base->count = 0;
-  KC_ASSERT(sets->count + 2 <= KC_SWEEP_BASE_SETS_MAX);
-  if (trace != NULL) {
-    snprintf(base->trace, sizeof base->trace, "workload.trace=%s", trace);
-    base->item[base->count++] = "workload.closed=null";
-    base->item[base->count++] = base->trace;
-  }
-  for (size_t i = 0; i < sets->count; i++) base->item[base->count++] = sets->item[i];
-}
+static_assert(sizeof((struct kc_cli_sets *)0)->item / sizeof(char *) <= KC_SWEEP_BASE_SETS_MAX,
+              "a sweep takes all changes of the command line");
 
 uint32_t kc_sweep_threads(uint32_t asked)
 {

@@ -2,18 +2,7 @@
 #ifndef KC_SIM_CLI_SWEEP_SETUP_H
 #define KC_SIM_CLI_SWEEP_SETUP_H
 
-#include "engine/base/option.h"
 #include "sim/plan/sweep.h"
-
-/* Changes of every point: --trace, then --set. Borrows the strings of the command line. */
-struct kc_base_sets {
-  size_t count;
-  const char *item[KC_SWEEP_BASE_SETS_MAX];
-  char trace[KC_DIAG_PATH_BYTES + 32];
-};
-/* `trace` is NULL without one; a closed workload gives way to it. */
-void kc_base_sets_fill(struct kc_base_sets *base, const struct kc_option_list *sets,
-                       const char *trace);
 
 /* --threads; 0 = one for each processor that this process may use. */
 uint32_t kc_sweep_threads(uint32_t asked);
