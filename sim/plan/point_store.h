@@ -44,10 +44,8 @@ enum kc_err kc_known_open(struct kc_known_points *known, struct kc_store *store,
                           struct kc_diag *diag);
 void kc_known_close(struct kc_known_points *known); /* all-zero is fine */
 
-/* Whether a finished point has that hash. O(log n); any thread. */
-bool kc_known_has(const struct kc_known_points *known, const char *config_sha256);
-
-/* The same for kc_point_context.known; `known` is a struct kc_known_points. Any thread. */
+/* Whether a finished point has that hash, for kc_point_context.known; `known` is a struct
+ * kc_known_points. O(log n); any thread. */
 bool kc_known_answer(void *known, const char *config_sha256, struct kc_point_result *result);
 
 /* Fills a result, whose hash is known, from the database. *own (may be NULL): the row is this very

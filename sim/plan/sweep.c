@@ -307,8 +307,8 @@ enum kc_err kc_sweep_run(const struct kc_sweep *sweep, struct kc_sweep_totals *t
   enum kc_err err = KC_OK;
   if (sweep->store != NULL) {
     err = kc_sweep_store_open(&work->stored, sweep, diag);
-    work->context.known = kc_sweep_store_knows;
-    work->context.known_context = &work->stored;
+    work->context.known = kc_known_answer;
+    work->context.known_context = &work->stored.known;
   }
   if (err == KC_OK) err = run_threads(work, diag);
   kc_sweep_store_close(&work->stored);

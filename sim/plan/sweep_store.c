@@ -8,14 +8,6 @@
 
 /* ---- the store ---- */
 
-bool kc_sweep_store_knows(void *store, const char *config_sha256, struct kc_point_result *result)
-{
-  const struct kc_sweep_store *of = store;
-  KC_ASSERT(store != NULL && result != NULL);
-  result->known = kc_known_has(&of->known, config_sha256);
-  return result->known;
-}
-
 enum kc_err kc_sweep_store_open(struct kc_sweep_store *out, const struct kc_sweep *sweep,
                                 struct kc_diag *diag)
 {

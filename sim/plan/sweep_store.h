@@ -1,5 +1,5 @@
 /* A sweep's side of the database (private to sim/plan): its row, its points in batches, and which
- * answers are there already. Used by one thread, but for kc_sweep_store_knows. */
+ * answers are there already. Used by one thread. */
 #ifndef KC_SIM_PLAN_SWEEP_STORE_H
 #define KC_SIM_PLAN_SWEEP_STORE_H
 
@@ -23,10 +23,6 @@ struct kc_finished {
 enum kc_err kc_sweep_store_open(struct kc_sweep_store *out, const struct kc_sweep *sweep,
                                 struct kc_diag *diag);
 void kc_sweep_store_close(struct kc_sweep_store *store); /* all-zero is fine */
-
-/* For kc_point_context.known: marks the result as known when a finished point has the hash. Any
- * thread. */
-bool kc_sweep_store_knows(void *store, const char *config_sha256, struct kc_point_result *result);
 
 /* Reads the answers of known points and writes the others, in one transaction. */
 enum kc_err kc_sweep_store_write(struct kc_sweep_store *store, struct kc_finished *batch,
