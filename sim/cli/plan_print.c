@@ -135,6 +135,7 @@ static void print_winner(const struct kc_plan_answer *answer)
 static void print_runner_up(const struct kc_plan *plan)
 {
   char text[256];
+  enum kc_figure most;
   if (plan->runner_up == NONE) return;
   const struct kc_search_probe *probe = &plan->run[plan->runner_up].probe;
   const struct kc_search_probe *winner = &plan->run[plan->winner].probe;
@@ -146,11 +147,8 @@ static void print_runner_up(const struct kc_plan *plan)
     printf("$%.2f an hour more\n", more);
   } else if (gpus[1] > gpus[0]) {
     printf("%u GPUs, not %u\n", gpus[1], gpus[0]);
-  } else if (plan->request.objective == KC_PLAN_GOODPUT ||
-             plan->request.objective == KC_PLAN_OUTPUT_TOK_S) {
-    printf("%s\n", known_text(&plan->run[plan->runner_up].result.figures,
-                              plan->request.objective == KC_PLAN_GOODPUT
-                                  ? KC_FIGURE_GOODPUT_REQ_S : KC_FIGURE_OUTPUT_TOK_S, text));
+  } else if (kc_plan_wants_most(plan->request.objective, &most)) {
+    printf("%s\n", known_text(&plan->run[plan->runner_up].result.figures, most, text));
   } else {
     printf("%s, listed later\n", is_priced(plan, winner) ? "costs the same" : "as many GPUs");
   }
@@ -224,9 +222,7 @@ static void print_delta(const struct kc_figure_set *from, const struct kc_figure
 /* What the table of units shows: what is to be high, and what is limited. */
 static uint32_t unit_figures(const struct kc_plan *plan, enum kc_figure figure[UNIT_FIGURES])
 {
-  uint32_t count = 0;
-  if (plan->request.objective == KC_PLAN_GOODPUT) figure[count++] = KC_FIGURE_GOODPUT_REQ_S;
-  if (plan->request.objective == KC_PLAN_OUTPUT_TOK_S) figure[count++] = KC_FIGURE_OUTPUT_TOK_S;
+  uint32_t count = kc_plan_wants_most(plan->request.objective, &figure[0]) ? 1 : 0;
   for (uint32_t i = 0; i < plan->require_count && count < UNIT_FIGURES; i++) {
     figure[count++] = plan->require[i].figure;
   }

@@ -17,6 +17,13 @@ enum { NONE = UINT32_MAX };
  * misses a limit by its double is out of the question. */
 #define CACHED_MARGIN 1.0
 
+bool kc_plan_wants_most(enum kc_plan_objective objective, enum kc_figure *figure)
+{
+  KC_ASSERT(objective <= KC_PLAN_OUTPUT_TOK_S);
+  *figure = objective == KC_PLAN_GOODPUT ? KC_FIGURE_GOODPUT_REQ_S : KC_FIGURE_OUTPUT_TOK_S;
+  return objective == KC_PLAN_GOODPUT || objective == KC_PLAN_OUTPUT_TOK_S;
+}
+
 /* ---- opening ---- */
 
 static enum kc_err add_problem(struct kc_diag_list *problems, const struct kc_diag *diag)
@@ -26,19 +33,23 @@ static enum kc_err add_problem(struct kc_diag_list *problems, const struct kc_di
                           diag->text);
 }
 
+static bool is_highest(const struct kc_plan *plan)
+{
+  enum kc_figure figure;
+  return kc_plan_wants_most(plan->request.objective, &figure);
+}
+
 /* What was demanded, or else what the scenario aims at. */
 static enum kc_err take_requirements(struct kc_plan *plan, struct kc_diag *diag)
 {
   const struct kc_plan_request *request = &plan->request;
   const struct kc_scenario *scenario = &plan->base.scenario;
-  const bool highest = request->objective == KC_PLAN_GOODPUT ||
-                       request->objective == KC_PLAN_OUTPUT_TOK_S;
   KC_ASSERT(request->require_count <= KC_REQUIREMENTS_MAX);
   memcpy(plan->require, request->require, sizeof plan->require);
   plan->require_count = request->require_count;
   if (plan->require_count > 0) return KC_OK;
   plan->require_count = kc_judge_slo(scenario, plan->require);
-  if (plan->require_count > 0 || highest) return KC_OK;
+  if (plan->require_count > 0 || is_highest(plan)) return KC_OK;
   return kc_fail_at(diag, KC_ERR_INPUT, scenario->path, 0, 0, "states no slo, so any deployment "
                     "that fits would do: add slo: {ttft_p95_ms: ..., tpot_p95_ms: ...} or give "
                     "--slo, such as --slo 'ttft_p95_ms<=2000'");
@@ -47,10 +58,8 @@ static enum kc_err take_requirements(struct kc_plan *plan, struct kc_diag *diag)
 static enum kc_err check_request(const struct kc_plan *plan, struct kc_diag *diag)
 {
   const struct kc_plan_request *request = &plan->request;
-  const bool highest = request->objective == KC_PLAN_GOODPUT ||
-                       request->objective == KC_PLAN_OUTPUT_TOK_S;
   KC_ASSERT(request->threads >= 1);
-  if (highest && request->budget_usd_hour <= 0 && request->gpus_max == 0) {
+  if (is_highest(plan) && request->budget_usd_hour <= 0 && request->gpus_max == 0) {
     return kc_fail(diag, KC_ERR_USAGE, "the most for the money needs to know how much: give "
                    "--budget-usd-hour or --gpus-max");
   }
@@ -200,8 +209,8 @@ static struct kc_search_verdict verdict_of(const struct kc_plan *plan,
                                            const struct kc_plan_run *run)
 {
   const struct kc_figure_set *figures = &run->result.figures;
-  const enum kc_figure high = plan->request.objective == KC_PLAN_GOODPUT
-                                  ? KC_FIGURE_GOODPUT_REQ_S : KC_FIGURE_OUTPUT_TOK_S;
+  enum kc_figure high;
+  (void)kc_plan_wants_most(plan->request.objective, &high);
   struct kc_search_verdict verdict = {.feasible = run->excess <= 1, .excess = run->excess,
                                       .value = figures->value[high],
                                       .peak_running = UINT32_MAX, .peak_pages = UINT32_MAX};
@@ -263,12 +272,6 @@ static struct kc_search_problem problem_of(struct kc_plan *plan)
   }
   if (request->gpus_max > 0) problem.cost_max[gpus_first ? 0 : 1] = request->gpus_max;
   return problem;
-}
-
-static bool is_highest(const struct kc_plan *plan)
-{
-  return plan->request.objective == KC_PLAN_GOODPUT ||
-         plan->request.objective == KC_PLAN_OUTPUT_TOK_S;
 }
 
 /* ---- choosing ---- */

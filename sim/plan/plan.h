@@ -141,6 +141,9 @@ enum kc_err kc_plan_evaluate(struct kc_plan *plan, const struct kc_search_probe 
                              const struct kc_plan_sets *sets, uint32_t *index,
                              struct kc_diag *diag);
 
+/* Whether the objective is the most of a figure for the budget, and of which. */
+bool kc_plan_wants_most(enum kc_plan_objective objective, enum kc_figure *figure);
+
 /* GPUs and price an hour of a candidate, the spare replicas included. */
 uint32_t kc_plan_gpus(const struct kc_plan *plan, const struct kc_search_probe *probe);
 double kc_plan_usd_hour(const struct kc_plan *plan, const struct kc_search_probe *probe);
