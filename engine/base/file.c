@@ -175,13 +175,27 @@ enum kc_err kc_file_check_output(const char *path, struct kc_diag *diag)
                     "another file");
 }
 
+/* Why an earlier write failed is no longer known: errno is 0 then. */
+static enum kc_err fail_write(const char *path, struct kc_diag *diag)
+{
+  KC_ASSERT(path != NULL);
+  return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0, "the file cannot be written: %s",
+                    errno != 0 ? strerror(errno) : "the disk may be full");
+}
+
 enum kc_err kc_file_create(FILE **file, const char *path, struct kc_diag *diag)
 {
   KC_ASSERT(file != NULL);
   *file = NULL;
   KC_TRY(kc_file_check_output(path, diag));
   *file = fopen(path, "wb");
-  if (*file != NULL) return KC_OK;
-  return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0, "the file cannot be written: %s",
-                    strerror(errno));
+  return *file != NULL ? KC_OK : fail_write(path, diag);
+}
+
+enum kc_err kc_file_finish(FILE *file, const char *path, struct kc_diag *diag)
+{
+  KC_ASSERT(file != NULL && path != NULL);
+  const bool failed = ferror(file) != 0;
+  errno = 0;
+  return fclose(file) == 0 && !failed ? KC_OK : fail_write(path, diag);
 }

@@ -27,8 +27,10 @@ bool kc_file_exists(const char *path);
  * name that a user gave goes through here or through kc_file_create. */
 enum kc_err kc_file_check_output(const char *path, struct kc_diag *diag);
 
-/* Checks the same, then makes `path` or empties it; the caller closes *file. KC_ERR_FILE when it
- * cannot be written. *file is NULL after an error. */
+/* Checks the same, then makes `path` or empties it; the caller closes *file (kc_file_finish).
+ * KC_ERR_FILE when it cannot be written. *file is NULL after an error. */
 enum kc_err kc_file_create(FILE **file, const char *path, struct kc_diag *diag);
+/* Closes it. KC_ERR_FILE when this or an earlier write failed; `path` is for the message. */
+enum kc_err kc_file_finish(FILE *file, const char *path, struct kc_diag *diag);
 
 #endif

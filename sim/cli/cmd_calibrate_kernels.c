@@ -187,13 +187,13 @@ static enum kc_err write_profile(const struct work *w, struct kc_diag *diag)
   char *text = kc_profile_text(w->profile, comment);
   if (text == NULL) return kc_fail(diag, KC_ERR_MEMORY, "out of memory: the text of a profile");
   FILE *file;
-  const enum kc_err err = kc_file_create(&file, a->out, diag);
-  bool written = file != NULL && fputs(text, file) >= 0;
-  if (file != NULL && fclose(file) != 0) written = false;
+  enum kc_err err = kc_file_create(&file, a->out, diag);
+  if (err == KC_OK) {
+    fputs(text, file);
+    err = kc_file_finish(file, a->out, diag);
+  }
   free(text);
-  if (written || err != KC_OK) return err;
-  return kc_fail_at(diag, KC_ERR_FILE, a->out, 0, 0,
-                    "cannot write the profile here; check the folder and the space left");
+  return err;
 }
 
 /* ---- residuals ---- */

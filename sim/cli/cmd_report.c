@@ -7,7 +7,6 @@
  * The figures (sim/cli/figures.h) read nothing but the CSV files, and those nothing but the
  * database. The names of the files written go to stdout, everything else to stderr.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,15 +221,8 @@ static enum kc_err save(const char *path, const char *text, size_t bytes, struct
 {
   FILE *out;
   KC_TRY(kc_file_create(&out, path, diag));
-  bool saved = fwrite(text, 1, bytes, out) == bytes;
-  int cause = errno;
-  if (fclose(out) != 0 && saved) {
-    saved = false;
-    cause = errno;
-  }
-  if (saved) return KC_OK;
-  return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0, "the page cannot be written: %s",
-                    strerror(cause));
+  fwrite(text, 1, bytes, out);
+  return kc_file_finish(out, path, diag);
 }
 
 /* In memory first: what fails half-way leaves no half page. */

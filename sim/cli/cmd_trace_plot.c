@@ -108,10 +108,7 @@ static enum kc_err open_csv(struct plot *plot, const char *name, const char *hea
 static enum kc_err close_csv(struct plot *plot, const char *name, FILE *file, const char *path,
                              struct kc_diag *diag)
 {
-  const bool failed = ferror(file) != 0;
-  if (fclose(file) != 0 || failed) {
-    return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0, "the file could not be written whole");
-  }
+  KC_TRY(kc_file_finish(file, path, diag));
   kc_figures_announce(&plot->figures, path);
   return kc_figures_draw(&plot->figures, name, plot->format, diag);
 }

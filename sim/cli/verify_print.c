@@ -200,7 +200,5 @@ enum kc_err kc_verify_csv(const struct kc_verify_file *files, size_t count, cons
     }
     series += any;
   }
-  const bool failed = ferror(out) != 0;
-  if (fclose(out) == 0 && !failed) return KC_OK;
-  return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0, "the file could not be written whole");
+  return kc_file_finish(out, path, diag);
 }

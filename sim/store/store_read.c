@@ -6,7 +6,6 @@
  *
  * Temporary objects live outside the file, so this works on a connection opened for reading only.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -265,12 +264,6 @@ static int write_values(FILE *out, sqlite3_stmt *row)
   return SQLITE_ROW;
 }
 
-static enum kc_err fail_write(const char *path, int cause, struct kc_diag *diag)
-{
-  return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0, "the file cannot be written: %s",
-                    strerror(cause));
-}
-
 /* Copies every row of `row` to `path`. */
 static enum kc_err write_csv(struct kc_store *store, sqlite3_stmt *row, const char *path,
                              uint64_t *rows, struct kc_diag *diag)
@@ -285,9 +278,7 @@ static enum kc_err write_csv(struct kc_store *store, sqlite3_stmt *row, const ch
     if (code != SQLITE_ROW) break;
     *rows += 1;
   }
-  errno = EIO;
-  const bool failed = ferror(out) != 0;
-  if (fclose(out) != 0 || failed) return fail_write(path, errno, diag);
+  KC_TRY(kc_file_finish(out, path, diag));
   return code == SQLITE_DONE ? KC_OK : kc_store_fail(store, code, doing, diag);
 }
 
