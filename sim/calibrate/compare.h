@@ -62,8 +62,8 @@ enum kc_err kc_compare(struct kc_comparison *out, const struct kc_serving_log *a
                        const struct kc_serving_log *b, bool linear, struct kc_diag *diag);
 
 /* State of a side at `time_s`: of its series if it has one (false beyond its end), else counted
- * from
- * its requests: running from the first step (or the first token, when the queue is not known). */
+ * from its requests: running from the first step (or the first token, when the queue is not
+ * known). */
 bool kc_compare_state(const struct kc_serving_log *side, double time_s, double *running,
                       double *waiting);
 

@@ -225,12 +225,10 @@ static void score_layer(const struct kc_profile *profile, int layer, const struc
 }
 
 /* A layer's time climbs in stairs: a matrix product does not pay for a token more until the next
- * tile
- * begins, so 128 tokens may take what 120 do, and 144 a tenth more. Knots spread evenly would cut
- * the
- * corners, at sizes that servers like best. They are put where they are needed: the row that the
- * curve
- * misses most becomes one, until none is missed by STAIR_MISS. Heights are then least squares. */
+ * tile begins, so 128 tokens may take what 120 do, and 144 a tenth more. Knots spread evenly would
+ * cut the corners, at sizes that servers like best. They are put where they are needed: the row
+ * that the curve misses most becomes one, until none is missed by STAIR_MISS. Heights are then
+ * least squares. */
 #define STAIR_MISS 0.007 /* log2: half a percent */
 
 struct stairs {

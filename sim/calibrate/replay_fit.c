@@ -3,9 +3,8 @@
  *   objective = mean over requests of  min(|TPOT|, cap) + min(|E2E|, cap) + weight min(|TTFT|, cap)
  *
  * where each is predicted / measured - 1. Absolute errors with a cap: one request that met a
- * warm-up
- * or a cached prompt must not move the rest. TTFT counts less: at light load it is one or two
- * steps, and when within a step a request happened to come decides much of it.
+ * warm-up or a cached prompt must not move the rest. TTFT counts less: at light load it is one or
+ * two steps, and when within a step a request happened to come decides much of it.
  *
  * A run costs tens of milliseconds, so what needs hundreds of fits (each request left out, the
  * bootstrap) uses the slopes at the best terms: one more run a term, then linear least squares.

@@ -1,8 +1,7 @@
 /* kvcap calibrate serving SCENARIO --log FILE: terms from requests that a server answered.
  *
  *   scenario, whose trace is the log --sim/calibrate/replay_fit--> terms, what they are worth, and
- * the
- *   whole log predicted beside what was measured; an entry for the profiles of a GPU file
+ *   the whole log predicted beside what was measured; an entry for the profiles of a GPU file
  */
 #include <stdio.h>
 #include <stdlib.h>

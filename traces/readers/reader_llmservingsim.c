@@ -7,9 +7,9 @@
  * Both may share a file. A sub-request carries its whole prompt and follows the one before it after
  * that one's tool (closed loop). Where a request lists the token ids of its prompt (input_tok_ids),
  * each whole block of them becomes a prefix id: a hash of the ids up to the block's end. Those of
- * outputs and sub-requests are not read. A session without
- * sub-requests, or one whose name an earlier line has, is refused: skipping the first and
- * overwriting the second loses load without a word. */
+ * outputs and sub-requests are not read. A session without sub-requests, or one whose name an
+ * earlier line has, is refused: skipping the first and overwriting the second loses load without a
+ * word. */
 #include <string.h>
 
 #include "engine/base/digest.h"
