@@ -48,8 +48,8 @@ struct kc_evaluation {
 /* Predictions in `bytes` of text: a byte each but for the first of every window. */
 uint64_t kc_evaluate_predictions(uint64_t bytes, uint32_t window);
 
-/* KC_ERR_MEMORY; KC_ERR_INPUT for a KV format that the model cannot keep; KC_ERR_DEVICE when an
- * operation refuses. */
+/* KC_ERR_MEMORY; KC_ERR_INPUT for a KV format that the model cannot keep, or logits that are no
+ * numbers; KC_ERR_DEVICE when an operation refuses. */
 enum kc_err kc_evaluate(const struct kc_evaluate_config *config, struct kc_evaluation *out,
                         struct kc_diag *diag);
 

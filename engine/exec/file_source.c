@@ -5,6 +5,8 @@
  *                F8_E4M3 with "X.weight_scale_inv"        -> code * scale of its 128 x 128 block
  *   absent       "X.weight_packed", "X.weight_scale"      -> compressed-tensors
  *                "X.qweight", "X.qzeros", "X.scales"      -> GPTQ or AWQ, told apart by the shape
+ *
+ * What leaves here is finite: one NaN would make every logit one, and no answer would say so.
  */
 #include <stdio.h>
 #include <string.h>
@@ -49,6 +51,18 @@ static enum kc_err fail(struct kc_diag *diag, const struct kc_st_tensor *tensor,
                     what);
 }
 
+/* What was read of `tensor`, or of its scales, in bf16. An F32 or F16 may round to an infinity. */
+static enum kc_err check_finite(const struct kc_st_tensor *tensor, const uint16_t *code,
+                                uint64_t count, struct kc_diag *diag)
+{
+  uint64_t i = 0;
+  KC_ASSERT(count > 0);
+  while (i < count && kc_bf16_is_finite(code[i])) i++;
+  if (i == count) return KC_OK;
+  return fail(diag, tensor, "holds NaN, an infinity or what bf16 has no number for: such weights "
+              "compute nothing");
+}
+
 /* ---- plain tensors ---- */
 
 static float plain_value(const struct kc_st_tensor *tensor, uint64_t i)
@@ -75,7 +89,7 @@ static bool shape_is(const struct kc_st_tensor *tensor, uint64_t rows, uint64_t 
 }
 
 static enum kc_err read_plain(struct kc_file_source *source, const struct kc_st_tensor *tensor,
-                              uint16_t *out)
+                              uint16_t *out, struct kc_diag *diag)
 {
   KC_ASSERT(is_plain(tensor));
   for (uint64_t i = 0; i < tensor->elements; i++) {
@@ -83,7 +97,7 @@ static enum kc_err read_plain(struct kc_file_source *source, const struct kc_st_
     out[i] = kc_bf16_encode(value);
     if (tensor->type != KC_ST_BF16 && kc_bf16_decode(out[i]) != value) source->rounded++;
   }
-  return KC_OK;
+  return check_finite(tensor, out, tensor->elements, diag);
 }
 
 static enum kc_err read_fp8(struct kc_file_source *source, const struct kc_st_tensor *tensor,
@@ -102,7 +116,7 @@ static enum kc_err read_fp8(struct kc_file_source *source, const struct kc_st_te
     out[i] = kc_bf16_encode(value);
     if (kc_bf16_decode(out[i]) != value) source->rounded++;
   }
-  return KC_OK;
+  return check_finite(tensor, out, tensor->elements, diag);
 }
 
 /* ---- packed tensors ---- */
@@ -167,9 +181,10 @@ static enum kc_err read_int4(void *context, const char *name, uint64_t rows, uin
   if (packed.group != group) return KC_OK;
   const enum kc_packing_status status = kc_packing_read(&packed, codes, scales, &rounded);
   if (status == KC_PACKING_ASYMMETRIC) return KC_OK;
-  *found = status == KC_PACKING_OK;
+  KC_TRY(packed_result(status, main, diag));
+  *found = true;
   source->scales_rounded += rounded;
-  return packed_result(status, main, diag);
+  return check_finite(main, scales, rows * (cols / group), diag);
 }
 
 /* ---- the source ---- */
@@ -196,7 +211,8 @@ static enum kc_err read_tensor(void *context, const char *name, uint64_t rows, u
   if (tensor == NULL) {
     if (!find_packed(source, name, rows, cols, &packed, &main)) return missing(source, name, diag);
     source->unpacked++;
-    return packed_result(kc_packing_read_bf16(&packed, out), main, diag);
+    KC_TRY(packed_result(kc_packing_read_bf16(&packed, out), main, diag));
+    return check_finite(main, out, rows * cols, diag);
   }
   if (!shape_is(tensor, rows, cols)) {
     char what[96];
@@ -204,7 +220,7 @@ static enum kc_err read_tensor(void *context, const char *name, uint64_t rows, u
                    (unsigned long long)rows, (unsigned long long)cols);
     return fail(diag, tensor, what);
   }
-  if (is_plain(tensor)) return read_plain(source, tensor, out);
+  if (is_plain(tensor)) return read_plain(source, tensor, out, diag);
   if (tensor->type == KC_ST_F8_E4M3 && tensor->dims == 2) {
     return read_fp8(source, tensor, name, out, diag);
   }
@@ -221,7 +237,11 @@ static enum kc_err read_vector(void *context, const char *name, uint64_t count, 
   if (!is_plain(tensor) || !shape_is(tensor, 1, count)) {
     return fail(diag, tensor, "is no vector of the length that config.json says");
   }
-  for (uint64_t i = 0; i < count; i++) out[i] = plain_value(tensor, i);
+  for (uint64_t i = 0; i < count; i++) {
+    out[i] = plain_value(tensor, i);
+    const uint16_t code = kc_bf16_encode(out[i]);
+    KC_TRY(check_finite(tensor, &code, 1, diag));
+  }
   return KC_OK;
 }
 

@@ -87,7 +87,7 @@ float kc_synthetic_mean(const char *name);
 
 /* Files: tensors of BF16, F16, F32, E4M3 with scales per 128 x 128 (weight_scale_inv), or int4
  * packed by compressed-tensors, GPTQ (version 1) or AWQ. Names are looked up as they are and below
- * "language_model." */
+ * "language_model." KC_ERR_INPUT for a tensor that is absent, of another shape, or not finite. */
 struct kc_safetensors;
 struct kc_file_source {
   const struct kc_safetensors *files; /* borrowed */

@@ -21,4 +21,10 @@ KC_HD uint16_t kc_bf16_encode(float x)
   return (uint16_t)((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
 }
 
+/* Neither NaN nor an infinity. */
+KC_HD bool kc_bf16_is_finite(uint16_t code)
+{
+  return (code & 0x7F80u) != 0x7F80u;
+}
+
 #endif

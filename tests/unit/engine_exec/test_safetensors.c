@@ -240,12 +240,89 @@ static void the_source_converts(void **state)
   kc_safetensors_close(files);
 }
 
+enum way { AS_BF16, AS_F32, AS_INT4 };
+
+/* What the source says of tensor `name` of the file, 8 x 32 or 256 in a row. */
+static enum kc_err read_as(enum way way, const char *name, struct kc_diag *diag)
+{
+  struct kc_safetensors *files;
+  uint16_t out[256], scales[8];
+  uint8_t codes[128];
+  float vector[256];
+  bool found;
+  enum kc_err err;
+  assert_int_equal(kc_safetensors_open(&files, path_of("number.safetensors"), diag), KC_OK);
+  struct kc_file_source of = {.files = files};
+  const struct kc_weight_source s = kc_safetensors_source(&of);
+  switch (way) {
+    case AS_F32: err = s.read_f32(s.context, name, 256, vector, diag); break;
+    case AS_INT4:
+      err = s.read_int4(s.context, name, 8, 32, 32, codes, scales, &found, diag);
+      break;
+    default: err = s.read(s.context, name, 8, 32, out, diag);
+  }
+  kc_safetensors_close(files);
+  return err;
+}
+
+#define TENSOR(name, dtype, shape, begin, end) \
+  "\"" name "\": {\"dtype\": \"" dtype "\", \"shape\": " shape \
+  ", \"data_offsets\": [" begin ", " end "]}"
+#define FP8 \
+  "{" TENSOR("t.weight", "F8_E4M3", "[8, 32]", "4", "260") ", " \
+  TENSOR("t.weight_scale_inv", "F32", "[1, 1]", "0", "4") "}"
+#define PACKED \
+  "{" TENSOR("t.weight_packed", "I32", "[8, 4]", "0", "128") ", " \
+  TENSOR("t.weight_scale", "BF16", "[8, 1]", "128", "144") "}"
+
+/* Every way in. The file's bytes are 0 but for `number`, `size` bytes of it at `at`. */
+static const struct {
+  const char *header, *name;
+  size_t data_bytes, at, size;
+  uint32_t number;
+  enum way way;
+} numbers[] = {
+    {ONE("BF16", "[8, 32]", "0", "512"), "t", 512, 510, 2, 0x7FC0, AS_BF16},
+    {ONE("BF16", "[8, 32]", "0", "512"), "t", 512, 0, 2, 0xFF80, AS_BF16},
+    {ONE("F16", "[8, 32]", "0", "512"), "t", 512, 64, 2, 0x7C00, AS_BF16},
+    {ONE("F32", "[8, 32]", "0", "1024"), "t", 1024, 1020, 4, 0x7F800001, AS_BF16},
+    {ONE("F32", "[8, 32]", "0", "1024"), "t", 1024, 0, 4, 0x7F7FFFFF, AS_BF16}, /* rounds to one */
+    {ONE("F32", "[256]", "0", "1024"), "t", 1024, 1020, 4, 0xFFC00000, AS_F32},
+    {FP8, "t.weight", 260, 4, 1, 0x7F, AS_BF16},
+    {FP8, "t.weight", 260, 0, 4, 0x7F800000, AS_BF16},
+    {PACKED, "t.weight", 144, 142, 2, 0x7F80, AS_BF16},
+    {PACKED, "t.weight", 144, 142, 2, 0x7F80, AS_INT4},
+};
+
+static void what_is_not_finite_is_refused(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < 2 * (sizeof numbers / sizeof numbers[0]); i++) {
+    const size_t n = i / 2;
+    const bool bad = i % 2 == 1; /* else there are zeros alone */
+    struct kc_diag diag = {0};
+    write_file("number.safetensors", numbers[n].header, strlen(numbers[n].header), 0);
+    FILE *file = fopen(path_of("number.safetensors"), "ab");
+    assert_non_null(file);
+    for (size_t b = 0; b < numbers[n].data_bytes; b++) {
+      const bool here = bad && b >= numbers[n].at && b < numbers[n].at + numbers[n].size;
+      fputc(here ? (int)(numbers[n].number >> (8 * (b - numbers[n].at)) & 255) : 0, file);
+    }
+    assert_int_equal(fclose(file), 0);
+    const enum kc_err err = read_as(numbers[n].way, numbers[n].name, &diag);
+    const bool named = strstr(diag.text, "tensor \"t") != NULL;
+    if (err != (bad ? KC_ERR_INPUT : KC_OK) || named != bad) {
+      fail_msg("case %zu: %d, \"%s\"", i, (int)err, diag.text);
+    }
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reads_what_is_there),     cmocka_unit_test(lies_are_told_apart),
       cmocka_unit_test(lengths_are_checked),     cmocka_unit_test(shards_follow_the_index),
-      cmocka_unit_test(the_source_converts),
+      cmocka_unit_test(the_source_converts),     cmocka_unit_test(what_is_not_finite_is_refused),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
