@@ -180,6 +180,7 @@ static enum kc_err compute(struct session *s, struct kc_diag *diag)
   const struct arguments *a = s->arguments;
   KC_TRY(kc_run_prepare(&s->run, &s->scenario, diag));
   s->run.replay.interrupted = kc_interrupt_wanted;
+  s->run.replay.poll_every = 1; /* a step may take seconds */
   const uint64_t longest = s->run.replay.instance.sched.max_model_len;
   const uint32_t positions = longest < 4194304 ? (uint32_t)longest : 4194304;
   const struct kc_site *site = &s->device.site;

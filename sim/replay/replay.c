@@ -47,7 +47,7 @@ struct replay {
   bool arrival_scheduled;
   bool has_sessions;
   struct kc_sessions sessions;   /* with has_sessions */
-  uint64_t polls;
+  uint32_t poll_in;              /* so many polls more, and `interrupted` is asked */
 };
 
 /* ---- closed loop ---- */
@@ -284,6 +284,11 @@ static enum kc_err handle_arrival(struct replay *replay, const struct kc_event *
   return schedule_deadlines(replay, request, event->time_ps);
 }
 
+static uint32_t poll_every(const struct kc_replay_config *config)
+{
+  return config->poll_every > 0 ? config->poll_every : POLL_EVERY;
+}
+
 static bool interrupted(const struct kc_replay_config *config)
 {
   return config->interrupted != NULL && config->interrupted(config->interrupted_context);
@@ -310,7 +315,9 @@ static enum kc_err end_step(struct replay *replay, struct kc_replica *replica,
  * stopped whatever it is busy with. */
 static enum kc_err poll(struct replay *replay, struct kc_diag *diag)
 {
-  if (++replay->polls % POLL_EVERY != 0 || !interrupted(replay->config)) return KC_OK;
+  if (--replay->poll_in > 0) return KC_OK;
+  replay->poll_in = poll_every(replay->config);
+  if (!interrupted(replay->config)) return KC_OK;
   return kc_fail(diag, KC_ERR_INTERRUPTED, "interrupted; nothing of this run was kept");
 }
 
@@ -579,7 +586,8 @@ enum kc_err kc_replay_run(const struct kc_replay_config *config, struct kc_metri
   struct replay replay = {.config = config,
                           .metrics = metrics,
                           .replicas = replicas_of(config),
-                          .has_sessions = config->session.row != NULL};
+                          .has_sessions = config->session.row != NULL,
+                          .poll_in = poll_every(config)};
   KC_ASSERT(config->request_count > 0);
   KC_ASSERT(replay.replicas > 1 || config->executor.run != NULL);
   KC_ASSERT(!config->closed || !replay.has_sessions);

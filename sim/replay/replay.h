@@ -74,8 +74,9 @@ struct kc_replay_config {
   bool keep_groups;                   /* figures by class, tenant, warmth */
   struct kc_groups_config groups;     /* class_count and tenant_count, both >= 1 with keep_groups */
   struct kc_recorder recorder;
-  bool (*interrupted)(void *context); /* polled every 4096 steps or events; may be NULL */
+  bool (*interrupted)(void *context); /* polled; may be NULL */
   void *interrupted_context;
+  uint32_t poll_every;        /* steps or events; 0: 4096. 1 where a step is real computation */
 };
 
 /* What one replica did. */

@@ -142,6 +142,9 @@ void test_run_execute(struct test_run *run)
                                     .cancel_after_ps = run->cancel_after_ps,
                                     .router = run->router,
                                     .group = run->group,
+                                    .interrupted = run->interrupted,
+                                    .interrupted_context = run->interrupted_context,
+                                    .poll_every = run->poll_every,
                                     .recorder = {.context = run, .on_outcome = keep}};
   if (run->after != NULL) {
     config.session = (struct kc_session_config){

@@ -29,6 +29,9 @@ struct test_run {
    * NULL. */
   struct kc_executor (*wrap)(void *context, const struct kc_executor *executor);
   void *wrap_context;
+  bool (*interrupted)(void *context); /* as kc_replay_config's; it may not stop the run */
+  void *interrupted_context;
+  uint32_t poll_every;
   /* results */
   struct kc_replay_result result; /* its `replica` is the array below */
   struct kc_replica_figures replica[KC_REPLICAS_MAX];

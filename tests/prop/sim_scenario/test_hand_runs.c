@@ -187,12 +187,42 @@ static void limits(void **state)
   free(run.outcomes);
 }
 
+static bool count_polls(void *context)
+{
+  ++*(uint64_t *)context;
+  return false;
+}
+
+/* Two events, the arrival and the first step, and 9,000 steps: each is a poll. */
+static void whoever_may_stop_a_run_is_asked(void **state)
+{
+  (void)state;
+  static const struct {
+    uint32_t every;
+    uint64_t asked;
+  } cases[] = {{0, 2}, {1, 9002}, {9002, 1}, {9003, 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct kc_request request = REQUEST(0, 4, 9000, 9000);
+    uint64_t polls = 0;
+    struct test_run run;
+    configure(&run, &request, 1, 3000);
+    run.interrupted = count_polls;
+    run.interrupted_context = &polls;
+    run.poll_every = cases[i].every;
+    test_run_execute(&run);
+    assert_int_equal(run.result.summary.steps, 9000);
+    assert_int_equal(polls, cases[i].asked);
+    free(run.outcomes);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(five_requests),
                                      cmocka_unit_test(two_requests_starved),
                                      cmocka_unit_test(outgrown_pool_ends_with_a_reason),
                                      cmocka_unit_test(decode_role_starts_with_a_decode),
-                                     cmocka_unit_test(limits)};
+                                     cmocka_unit_test(limits),
+                                     cmocka_unit_test(whoever_may_stop_a_run_is_asked)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
