@@ -9,6 +9,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/number.h"
+#include "sim/calibrate/timing_rows.h"
 #include "traces/readers/csv_scan.h"
 
 enum { TABLE_BYTES_MAX = 1 << 20, SETS_MAX = 24 };
@@ -138,8 +139,11 @@ enum kc_err kc_serving_load(struct kc_serving_fit *fit, const char *path, const 
 
 /* ---- tables ---- */
 
-enum table_column { COLUMN_CONCURRENCY, COLUMN_TOK_S, COLUMN_INPUT, COLUMN_OUTPUT, COLUMNS };
-static const char *const column_names[] = {"concurrency", "tok_s", "input", "output"};
+/* Numbers first, then who measured. */
+enum table_column { COLUMN_CONCURRENCY, COLUMN_TOK_S, COLUMN_INPUT, COLUMN_OUTPUT, COLUMN_KERNEL,
+                    COLUMNS, NUMBERS = COLUMN_KERNEL };
+static const char *const column_names[] = {"concurrency", "tok_s", "input", "output",
+                                           "kernel_source"};
 
 struct table_reader {
   const char *path;
@@ -147,10 +151,9 @@ struct table_reader {
   int column[COLUMNS]; /* cell of each; -1 = not there */
 };
 
-static bool is_column(const struct kc_csv_cell *cell, int column)
+static bool cell_is(const struct kc_csv_cell *cell, const char *text)
 {
-  const char *name = column_names[column];
-  return cell->bytes == strlen(name) && strncmp(cell->text, name, cell->bytes) == 0;
+  return cell->bytes == strlen(text) && strncmp(cell->text, text, cell->bytes) == 0;
 }
 
 static enum kc_err read_header(struct table_reader *reader, const struct kc_csv_row *cells,
@@ -159,7 +162,7 @@ static enum kc_err read_header(struct table_reader *reader, const struct kc_csv_
   for (int c = 0; c < COLUMNS; c++) {
     reader->column[c] = -1;
     for (uint32_t i = 0; i < cells->count && i < KC_TRACE_COLUMNS_MAX; i++) {
-      if (!is_column(&cells->cell[i], c)) continue;
+      if (!cell_is(&cells->cell[i], column_names[c])) continue;
       if (reader->column[c] >= 0) {
         return kc_fail_at(diag, KC_ERR_INPUT, reader->path, reader->line, i + 1,
                           "the header names the column %s twice; keep one", column_names[c]);
@@ -195,9 +198,16 @@ static enum kc_err read_cell(const struct table_reader *reader, const struct kc_
 static enum kc_err read_row(struct kc_serving_fit *fit, const struct table_reader *reader,
                             const struct kc_csv_row *cells, struct kc_diag *diag)
 {
-  double value[COLUMNS] = {0};
-  bool has[COLUMNS];
-  for (int c = 0; c < COLUMNS; c++) {
+  double value[NUMBERS] = {0};
+  bool has[NUMBERS];
+  const int kernel = reader->column[COLUMN_KERNEL];
+  if (kernel >= 0 && (uint32_t)kernel < cells->count &&
+      cell_is(&cells->cell[kernel], KC_KERNEL_EMULATED)) {
+    return kc_fail_at(diag, KC_ERR_INPUT, reader->path, reader->line, (uint32_t)kernel + 1,
+                      "the row comes from an emulated device, which has no times; measure on a "
+                      "GPU");
+  }
+  for (int c = 0; c < NUMBERS; c++) {
     KC_TRY(read_cell(reader, cells, (enum table_column)c, &value[c], &has[c], diag));
   }
   struct kc_expect expect = {.metric = KC_FIGURE_OUTPUT_TOK_S, .kind = KC_EXPECT_CALIBRATED,
@@ -205,7 +215,7 @@ static enum kc_err read_row(struct kc_serving_fit *fit, const struct table_reade
   KC_ASSERT(expect.value > 0);
   size_t used = (size_t)snprintf(expect.set, sizeof expect.set, "workload.closed.concurrency=%.0f",
                                  value[COLUMN_CONCURRENCY]);
-  for (int c = COLUMN_INPUT; c < COLUMNS; c++) {
+  for (int c = COLUMN_INPUT; c < NUMBERS; c++) {
     if (!has[c]) continue;
     used += (size_t)snprintf(expect.set + used, sizeof expect.set - used,
                              "; workload.closed.%s=%.0f", column_names[c], value[c]);

@@ -67,7 +67,8 @@ struct kc_serving_fit {
  * initialised here. Loads one point a row. */
 enum kc_err kc_serving_load(struct kc_serving_fit *fit, const char *path, const char *only,
                             struct kc_diag *diag);
-/* The same with rows from a CSV table: concurrency,tok_s and optionally input,output. */
+/* The same with rows from a CSV table: concurrency,tok_s and optionally input,output; also
+ * kernel_source, of which KC_KERNEL_EMULATED is refused. */
 enum kc_err kc_serving_load_table(struct kc_serving_fit *fit, const char *path, const char *table,
                                   struct kc_diag *diag);
 void kc_serving_free(struct kc_serving_fit *fit);

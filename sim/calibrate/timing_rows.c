@@ -290,17 +290,29 @@ static enum kc_err reserve(struct kc_samples *samples, size_t wanted, struct kc_
   return KC_OK;
 }
 
+/* Every sample comes in here, with the name of who measured it. */
+static enum kc_err take(struct kc_samples *samples, const struct kc_sample *sample,
+                        const struct kc_timing_cell *kernel, struct kc_diag *diag)
+{
+  KC_ASSERT(sample->us > 0);
+  if (kc_timing_is(kernel, KC_KERNEL_EMULATED)) {
+    samples->emulated++;
+    return KC_OK;
+  }
+  if (samples->count == samples->capacity) {
+    KC_TRY(reserve(samples, 2 * samples->capacity + 64, diag));
+  }
+  count_kernel(samples, sample->family, kernel);
+  samples->sample[samples->count++] = *sample;
+  return KC_OK;
+}
+
 enum kc_err kc_samples_add(struct kc_samples *samples, const struct kc_sample *sample,
                            const char *kernel, struct kc_diag *diag)
 {
   const struct kc_timing_cell cell = {kernel, (uint32_t)strlen(kernel)};
-  KC_ASSERT(sample->us > 0);
-  if (samples->count == samples->capacity) {
-    KC_TRY(reserve(samples, 2 * samples->capacity + 64, diag));
-  }
-  count_kernel(samples, sample->family, &cell);
-  samples->sample[samples->count++] = *sample;
-  return KC_OK;
+  KC_ASSERT(cell.bytes > 0);
+  return take(samples, sample, &cell, diag);
 }
 
 static enum kc_err add_row(struct kc_samples *samples, const struct binding *b, size_t row,
@@ -317,11 +329,7 @@ static enum kc_err add_row(struct kc_samples *samples, const struct binding *b, 
   KC_TRY(finish_shape(b, row, &sample.shape, diag));
   KC_TRY(kc_timing_number(b->table, row, b->latency, 1e-6, 1e7, &ms, diag));
   sample.us = ms * 1000.0;
-  KC_ASSERT(sample.us > 0);
-  count_kernel(samples, sample.family, kc_timing_cell(b->table, row, b->kernel));
-  KC_ASSERT(samples->count < samples->capacity);
-  samples->sample[samples->count++] = sample;
-  return KC_OK;
+  return take(samples, &sample, kc_timing_cell(b->table, row, b->kernel), diag);
 }
 
 enum kc_err kc_samples_add_table(struct kc_samples *samples, const struct kc_timing_table *table,
@@ -329,12 +337,12 @@ enum kc_err kc_samples_add_table(struct kc_samples *samples, const struct kc_tim
 {
   struct binding binding;
   KC_TRY(bind(&binding, table, diag));
-  const size_t wanted = samples->count + table->rows;
-  KC_TRY(reserve(samples, wanted, diag));
+  const size_t met = samples->count + samples->emulated;
+  KC_TRY(reserve(samples, samples->count + table->rows, diag));
   for (size_t row = 0; row < table->rows; row++) {
     KC_TRY(add_row(samples, &binding, row, diag));
   }
-  KC_ASSERT(samples->count == wanted);
+  KC_ASSERT(samples->count + samples->emulated == met + table->rows);
   return KC_OK;
 }
 

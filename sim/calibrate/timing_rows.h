@@ -19,9 +19,13 @@ struct kc_sample {
 
 enum { KC_KERNEL_NAMES_MAX = 48 };
 
+/* Who measured a row on an emulated device: its times mean nothing, and it is no sample. */
+#define KC_KERNEL_EMULATED "emulated"
+
 struct kc_samples {
   struct kc_sample *sample; /* heap */
   size_t count, capacity;
+  size_t emulated; /* rows of KC_KERNEL_EMULATED that were met and left out */
   /* Names of the kernels met, by family, in order of first sight: for `source`. */
   uint32_t kernel_count;
   struct kc_kernel_name {
@@ -32,11 +36,12 @@ struct kc_samples {
 };
 
 /* Appends the rows of a file. `*samples` starts as {0}. Errors as kc_timing_table_load, and
- * KC_ERR_INPUT: a name that is no operation, a missing column, a dtype that is not known. */
+ * KC_ERR_INPUT: a name that is no operation, a missing column, a dtype that is not known. Rows of
+ * an emulated device are only counted. */
 enum kc_err kc_samples_read(struct kc_samples *samples, const char *path, struct kc_diag *diag);
 enum kc_err kc_samples_add_table(struct kc_samples *samples, const struct kc_timing_table *table,
                                  struct kc_diag *diag);
-/* Appends one; `kernel` is who measured it. */
+/* Appends one; `kernel` is who measured it. A row of an emulated device is only counted. */
 enum kc_err kc_samples_add(struct kc_samples *samples, const struct kc_sample *sample,
                            const char *kernel, struct kc_diag *diag);
 void kc_samples_free(struct kc_samples *samples);

@@ -8,8 +8,7 @@
 bool kc_bench_is_database(const char *path);
 
 /* Appends the cold times of the table `measurement`, those of families that profiles have. Errors
- * of opening a store; KC_ERR_INPUT when there are none, or when all come from an emulated device,
- * which has no times. */
+ * of opening a store; KC_ERR_INPUT when there are none. */
 enum kc_err kc_bench_samples_read(struct kc_samples *samples, const char *path,
                                   struct kc_diag *diag);
 

@@ -117,7 +117,14 @@ static enum kc_err read_files(struct work *w, const char *const *files, size_t c
   char path[KC_DIAG_PATH_BYTES];
   KC_TRY(kc_data_find("gpus", w->arguments->gpu, ".yaml", NULL, path, diag));
   KC_TRY(kc_gpu_load(&w->gpu, path, diag));
-  for (size_t i = 0; i < count; i++) KC_TRY(read_file(w, files[i], diag));
+  for (size_t i = 0; i < count; i++) {
+    const size_t real = w->samples.count, emulated = w->samples.emulated;
+    KC_TRY(read_file(w, files[i], diag));
+    if (w->samples.count > real || w->samples.emulated == emulated) continue;
+    return kc_fail_at(diag, KC_ERR_INPUT, files[i], 0, 0, "its %zu measurements come from an "
+                      "emulated device, which has no times; measure on a GPU",
+                      w->samples.emulated - emulated);
+  }
   if (w->layered.layer_count + w->layered.mixed_count == 0 && w->samples.count == 0) {
     return kc_fail(diag, KC_ERR_INPUT, "no timings in these files; give at least one CSV");
   }

@@ -17,6 +17,7 @@
 #include "engine/base/file.h"
 #include "engine/exec/rank.h"
 #include "engine/memory/gpu.h"
+#include "sim/calibrate/timing_rows.h"
 #include "sim/cli/cmd_engine.h"
 #include "sim/cli/engine_device.h"
 #include "sim/cli/engine_setup.h"
@@ -365,11 +366,11 @@ static enum kc_err write_csv(const struct session *s, const struct steps *steps,
   }
   FILE *file;
   KC_TRY(kc_file_create(&file, path, diag));
-  fputs("concurrency,tok_s,input,output\n", file);
+  fputs("concurrency,tok_s,input,output,kernel_source\n", file);
   for (uint32_t i = 0; i < steps->count; i++) {
-    fprintf(file, "%u,%.3f,%u,%u\n", steps->batch[i],
+    fprintf(file, "%u,%.3f,%u,%u,%s\n", steps->batch[i],
             1e6 * steps->batch[i] / steps->time[i].wall_us, s->arguments->input,
-            s->arguments->output);
+            s->arguments->output, s->device.info.emulated ? KC_KERNEL_EMULATED : "kvcap");
   }
   KC_ASSERT(length > 0);
   const bool failed = ferror(file) != 0;

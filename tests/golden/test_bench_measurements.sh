@@ -52,3 +52,11 @@ grep -q '^6 of a alone, 0 of b alone$' other.txt || { cat other.txt; exit 1; }
 
 "$kvcap" calibrate kernels emulated.db --gpu h200 2> err && { echo "emulated is fitted"; exit 1; }
 grep -q '36 measurements come from an emulated device' err || { cat err; exit 1; }
+mkdir emulated
+sed '2,$s/,[^,]*\(,[^,]*\)$/,emulated\1/' gemm.csv > emulated/gemm.csv
+for evaluate in "" "--evaluate csv.yaml"; do
+  # shellcheck disable=SC2086 # words
+  "$kvcap" calibrate kernels emulated/gemm.csv --gpu h200 $evaluate 2> err &&
+    { echo "an emulated CSV is taken"; exit 1; }
+  grep -q '36 measurements come from an emulated device' err || { cat err; exit 1; }
+done

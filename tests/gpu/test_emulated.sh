@@ -27,6 +27,12 @@ grep -q "equal to the simulator's, byte for byte" "$work/report.txt" ||
   { echo "the replay does not say that decisions are equal"; exit 1; }
 grep -q '^[0-9]* checks on emulated on the CPU, 0 failed\|   [0-9]* checks on emulated' \
   "$work/report.txt" || { echo "no checks"; exit 1; }
+scenario=$KVCAP_SOURCE/scenarios/published/t02-kimi-decode-bf16.yaml
+for format in bf16 fp8; do
+  "$KVCAP" calibrate serving "$scenario" --table "$work/rank-$format.csv" --name none \
+    > "$work/fit" 2>&1 && { echo "rank-$format.csv is fitted"; exit 1; }
+  grep -q 'emulated device' "$work/fit" || { cat "$work/fit"; exit 1; }
+done
 emulated=$(sqlite3 "$work/results.db" 'SELECT count(*), sum(emulated) FROM measurement' \
   2> "$work/err" || echo skip)
 [ "$emulated" = skip ] || [ "${emulated%|*}" = "${emulated#*|}" ] ||

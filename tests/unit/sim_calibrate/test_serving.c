@@ -180,6 +180,8 @@ static void test_bad_tables(void **state)
   expect_bad_table("concurrency,tok_s\n1\n", "tok_s");
   expect_bad_table("concurrency,tok_s\n\"1,2\n", "quote");
   expect_bad_table("concurrency,tok_s\n0,5\n", "concurrency");
+  expect_bad_table("concurrency,tok_s,kernel_source\n1,5,emulated\n", "emulated device");
+  expect_bad_table("kernel_source,concurrency,tok_s\nkvcap,1,5\nemulated,2,9\n", "emulated");
 }
 
 int main(void)
