@@ -126,7 +126,7 @@ static const struct kc_module *look_up(struct kc_accelerator *device, const char
   if (device->library == NULL) {
     const char *why = dlerror();
     kc_fail(diag, KC_ERR_DEVICE, "the GPU's module cannot be opened (%.160s): build it with "
-            "-DKC_CUDA=ON, or use --device cpu", why != NULL ? why : path);
+            "-DKC_CUDA=ON", why != NULL ? why : path);
     return NULL;
   }
   void *symbol = dlsym(device->library, KC_MODULE_SYMBOL);
@@ -149,8 +149,7 @@ enum kc_err kc_accelerator_open(struct kc_accelerator *device, const char *path,
   if (err == KC_OK) {
     device->site = (struct kc_site){.ops = module->ops, .module = module};
     if (module->create(index, &device->site.context, why, sizeof why) != KC_OP_OK) {
-      err = kc_fail(diag, KC_ERR_DEVICE, "%s: use --device cpu, or a machine with a GPU of sm_90",
-                    why);
+      err = kc_fail(diag, KC_ERR_DEVICE, "%s: use a machine with a GPU of sm_90", why);
     }
   }
   if (err == KC_OK) err = kc_accelerator_info(device, diag);

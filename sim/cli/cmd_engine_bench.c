@@ -275,7 +275,7 @@ static enum kc_err measure(struct session *s, struct kc_diag *diag)
   struct kc_bench_config config = {.runs = a->runs, .tiny = a->tiny, .seconds = 60 * a->minutes,
                                    .on_row = on_row, .context = s};
   KC_TRY(wanted(&a->suites, &config.suites, diag));
-  KC_TRY(kc_engine_device_open(&s->device, KC_ENGINE_CUDA, diag));
+  KC_TRY(kc_engine_device_open(&s->device, KC_ENGINE_GPU, diag));
   note_date(s->utc);
   s->row = calloc(ROWS_MAX, sizeof *s->row);
   if (s->row == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the figures");

@@ -417,7 +417,7 @@ static enum kc_err run(struct session *s, const char *name, struct kc_diag *diag
   const struct arguments *a = s->arguments;
   KC_TRY(load_model(s, name, diag));
   KC_TRY(load_collectives(s, diag));
-  KC_TRY(kc_engine_device_open(&s->device, KC_ENGINE_CUDA, diag));
+  KC_TRY(kc_engine_device_open(&s->device, KC_ENGINE_GPU, diag));
   note_date(s->utc);
   if (a->kv != 2) KC_TRY(measure(s, KC_KV_BF16, diag));
   if (a->kv != 1) KC_TRY(measure(s, KC_KV_FP8_E4M3, diag));

@@ -18,13 +18,12 @@ static enum kc_err look_for_gpu(struct kc_diag *diag)
   KC_ASSERT(diag != NULL);
   if (driver == NULL) {
     return kc_fail(diag, KC_ERR_DEVICE, "a GPU was asked for, but there is no NVIDIA driver on "
-                   "this machine (libcuda.so.1 is not found): install the driver, or use "
-                   "--device cpu");
+                   "this machine (libcuda.so.1 is not found): install the driver");
   }
   dlclose(driver);
   if (access("/dev/nvidiactl", F_OK) == 0) return KC_OK;
   return kc_fail(diag, KC_ERR_DEVICE, "a GPU was asked for and its driver is installed, but the "
-                 "machine has no NVIDIA GPU (/dev/nvidiactl is not there): use --device cpu");
+                 "machine has no NVIDIA GPU (/dev/nvidiactl is not there): use one that has");
 }
 
 /* Beside the program, or where `cmake --install` puts it. */
@@ -44,18 +43,28 @@ static void find_module(char path[KC_DIAG_PATH_BYTES])
   snprintf(path, KC_DIAG_PATH_BYTES, "%s", places[0]);
 }
 
-enum kc_err kc_engine_device_open(struct kc_accelerator *device, enum kc_engine_device which,
-                                  struct kc_diag *diag)
+static enum kc_err open_gpu(struct kc_accelerator *device, struct kc_diag *diag)
 {
   char path[KC_DIAG_PATH_BYTES];
   const char *named = getenv("KVCAP_MODULE");
   KC_ASSERT(device != NULL);
-  *device = (struct kc_accelerator){.site = kc_site_host()};
-  if (which == KC_ENGINE_CPU) return KC_OK;
   if (named != NULL && named[0] != '\0') return kc_accelerator_open(device, named, 0, diag);
   KC_TRY(look_for_gpu(diag));
   find_module(path);
   return kc_accelerator_open(device, path, 0, diag);
+}
+
+enum kc_err kc_engine_device_open(struct kc_accelerator *device, enum kc_engine_device which,
+                                  struct kc_diag *diag)
+{
+  KC_ASSERT(device != NULL && diag != NULL);
+  *device = (struct kc_accelerator){.site = kc_site_host()};
+  if (which == KC_ENGINE_CPU) return KC_OK;
+  const enum kc_err err = open_gpu(device, diag);
+  if (err == KC_OK || which == KC_ENGINE_GPU) return err;
+  const size_t length = strlen(diag->text);
+  snprintf(diag->text + length, sizeof diag->text - length, ", or use --device cpu");
+  return err;
 }
 
 const char *kc_engine_device_name(const struct kc_accelerator *device)

@@ -28,6 +28,11 @@ expect() {
 "$kvcap" version > "$work/version"
 expect 7 'cannot be opened.*--device cpu' env KVCAP_MODULE=/nowhere/kvcap_cuda.so "$kvcap" \
   engine check --device cuda
+for command in bench "rank kimi-k2.6"; do # have no --device
+  # shellcheck disable=SC2086 # words of the command
+  expect 7 'cannot be opened' env KVCAP_MODULE=/nowhere/kvcap_cuda.so "$kvcap" engine $command
+  if grep -q -- --device "$work/err"; then cat "$work/err"; exit 1; fi
+done
 expect 7 'is not a module of this version' env KVCAP_MODULE=libm.so.6 "$kvcap" engine check \
   --device cuda
 if [ -e /dev/nvidiactl ]; then exit 0; fi
@@ -35,4 +40,8 @@ for command in "check --device cuda" "bench" "rank kimi-k2.6" \
   "run scenarios/examples/llama-3.1-8b-starved.yaml --device cuda"; do
   # shellcheck disable=SC2086 # words of the command
   (cd "$KVCAP_SOURCE" && expect 7 'a GPU was asked for' "$kvcap" engine $command)
+  case $command in
+    *--device*) grep -q -- ', or use --device cpu$' "$work/err" ;;
+    *) ! grep -- --device "$work/err" ;;
+  esac || { echo "engine $command: its advice"; cat "$work/err"; exit 1; }
 done
