@@ -304,8 +304,8 @@ static enum kc_err add_up(const struct evaluator *e, struct kc_evaluation *out,
   out->same = (double)same / (double)out->predictions;
   out->perplexity = kc_math_exp(out->nll);
   if (isfinite(out->perplexity) && isfinite(out->kl)) return KC_OK;
-  return kc_fail(diag, KC_ERR_INPUT, "the model's perplexity on this text is no number: its weights "
-                 "or activations are beyond what their formats hold");
+  return kc_fail(diag, KC_ERR_INPUT, "the model's perplexity on this text is no number: its "
+                 "weights or activations are beyond what their formats hold");
 }
 
 enum kc_err kc_evaluate(const struct kc_evaluate_config *config, struct kc_evaluation *out,

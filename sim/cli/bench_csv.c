@@ -132,7 +132,8 @@ static void write_family(const struct kc_bench_csv *csv, size_t which, FILE *fil
   for (size_t i = 0; i < csv->rows; i++) {
     if (!belongs(&csv->row[i], files[which].operation)) continue;
     files[which].write(&csv->row[i], file);
-    fprintf(file, ",%s,%.6f\n", csv->emulated ? KC_KERNEL_EMULATED : "kvcap", csv->row[i].cold_us / 1000);
+    fprintf(file, ",%s,%.6f\n", csv->emulated ? KC_KERNEL_EMULATED : "kvcap",
+            csv->row[i].cold_us / 1000);
   }
 }
 
