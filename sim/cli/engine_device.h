@@ -12,8 +12,8 @@ enum kc_engine_device {
 
 /* Opens it. The module is kvcap_cuda.so beside the program or in ../lib/kvcap, or what
  * KVCAP_MODULE names: another build, or the emulator's. KC_ERR_DEVICE with what is missing: driver,
- * device or module, and --device cpu where the user may choose. The CPU is the host's site and needs
- * nothing. */
+ * device or module, and --device cpu where the user may choose. The CPU is the host's site and
+ * needs nothing. */
 enum kc_err kc_engine_device_open(struct kc_accelerator *device, enum kc_engine_device which,
                                   struct kc_diag *diag);
 
