@@ -199,3 +199,27 @@ enum kc_err kc_file_finish(FILE *file, const char *path, struct kc_diag *diag)
   errno = 0;
   return fclose(file) == 0 && !failed ? KC_OK : fail_write(path, diag);
 }
+
+enum kc_err kc_file_make_folder(const char *path, struct kc_diag *diag)
+{
+  char part[KC_DIAG_PATH_BYTES];
+  struct stat facts;
+  KC_ASSERT(path != NULL);
+  const int length = snprintf(part, sizeof part, "%s", path);
+  if (length < 0 || (size_t)length >= sizeof part) {
+    return kc_fail(diag, KC_ERR_LIMIT, "the name of the folder is too long: %.100s...", path);
+  }
+  for (char *c = part; *c != '\0'; c++) {
+    if (*c != '/' || c == part) continue;
+    *c = '\0';
+    (void)mkdir(part, 0777); /* the last one tells */
+    *c = '/';
+  }
+  if (mkdir(part, 0777) != 0 && errno != EEXIST) {
+    return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0, "the folder cannot be made: %s",
+                      strerror(errno));
+  }
+  if (stat(part, &facts) == 0 && S_ISDIR(facts.st_mode)) return KC_OK;
+  return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0, "the name belongs to a file; the output needs a "
+                    "folder");
+}

@@ -30,6 +30,9 @@ enum kc_err kc_file_check_output(const char *path, struct kc_diag *diag);
 /* Checks the same, then makes `path` or empties it; the caller closes *file (kc_file_finish).
  * KC_ERR_FILE when it cannot be written. *file is NULL after an error. */
 enum kc_err kc_file_create(FILE **file, const char *path, struct kc_diag *diag);
+/* Makes the folder with its parents, where it is not there yet. KC_ERR_FILE: no permission, the
+ * name of a file; KC_ERR_LIMIT. */
+enum kc_err kc_file_make_folder(const char *path, struct kc_diag *diag);
 /* Closes it. KC_ERR_FILE when this or an earlier write failed; `path` is for the message. */
 enum kc_err kc_file_finish(FILE *file, const char *path, struct kc_diag *diag);
 

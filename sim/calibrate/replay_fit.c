@@ -84,26 +84,11 @@ static double *term_of(struct kc_gpu_profile *profile, enum kc_replay_term term)
 
 /* ---- one run ---- */
 
-struct answers {
-  struct kc_log_request *row;
-  size_t count;
-};
-
-static enum kc_err note_outcome(void *context, const struct kc_outcome *outcome,
-                                const struct kc_request *request, struct kc_diag *diag)
-{
-  struct answers *answers = context;
-  (void)diag;
-  KC_ASSERT(outcome->request < answers->count);
-  answers->row[outcome->request] = kc_log_request_of(outcome, request->input_tokens, true);
-  return KC_OK;
-}
-
 enum kc_err kc_replay_predict(const struct kc_scenario *scenario, struct kc_log_request *out,
                               size_t count, struct kc_diag *diag)
 {
   struct kc_run *run = calloc(1, sizeof *run);
-  struct answers answers = {out, count};
+  struct kc_log_answers answers = {out, count};
   if (run == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the run");
   memset(out, 0, count * sizeof *out);
   enum kc_err err = kc_run_prepare(run, scenario, diag);
@@ -112,7 +97,7 @@ enum kc_err kc_replay_predict(const struct kc_scenario *scenario, struct kc_log_
                   "must be the same load", run->request_count, count);
   }
   if (err == KC_OK) {
-    run->replay.recorder = (struct kc_recorder){&answers, note_outcome};
+    run->replay.recorder = kc_log_recorder(&answers);
     err = kc_run_execute(run, diag);
   }
   kc_run_deinit(run);

@@ -91,6 +91,11 @@ static enum kc_err benchlog_row(struct reading *r, const struct kc_json_value *o
                                             "first_token_ts", "last_token_ts"};
   double at[STAGES], input, output;
   struct kc_log_request row = {0};
+  struct kc_json_value emulated;
+  if (kc_json_find(object, "emulated", &emulated) && emulated.kind != KC_JSON_FALSE) {
+    return bad(r, "emulated", "the log comes from an emulated device, which has no times; measure "
+               "on a GPU");
+  }
   for (int i = 0; i < STAGES; i++) KC_TRY(number(r, object, names[i], &at[i]));
   KC_TRY(number(r, object, "input_toks", &input));
   KC_TRY(number(r, object, "output_toks", &output));

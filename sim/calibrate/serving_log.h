@@ -4,6 +4,8 @@
  *   bench-result  `vllm bench serve --save-detailed`, `sglang.bench_serving --output-details`
  *   aiperf        profile_export.jsonl: one JSON object a request, figures with their units
  *
+ * Our own engine writes a benchlog too (kc_serving_log_write).
+ *
  * The same file read as a trace (traces/) gives the load; this gives the answers. Row i of one is
  * row i of the other: both are in order of arrival, ties in the order of the file.
  */
@@ -12,6 +14,7 @@
 
 #include "engine/base/diag.h"
 #include "engine/instance/instance.h"
+#include "sim/metrics/metrics.h"
 
 /* Seconds holding a slot, waiting for want of pages, and of the former the host's. */
 struct kc_log_spent {
@@ -47,7 +50,8 @@ struct kc_serving_log {
 };
 
 /* KC_ERR_FILE; KC_ERR_INPUT with the line: no known format, a key that is missing, a time before
- * the one it must follow, a second bench-result. `*log` may be freed after an error. */
+ * the one it must follow, a second bench-result, times of an emulated device. `*log` may be freed
+ * after an error. */
 enum kc_err kc_serving_log_read(struct kc_serving_log *log, const char *path,
                                 struct kc_diag *diag);
 void kc_serving_log_free(struct kc_serving_log *log);
@@ -55,6 +59,26 @@ void kc_serving_log_free(struct kc_serving_log *log);
 /* What our own server did with a request. `parted`: the outcome says what its time was spent on. */
 struct kc_log_request kc_log_request_of(const struct kc_outcome *outcome, uint32_t input_tokens,
                                         bool parted);
+
+/* A run's outcomes as they end: row i of the trace in row[i]. Borrowed; zeroed by the caller. */
+struct kc_log_answers {
+  struct kc_log_request *row;
+  size_t count;
+};
+struct kc_recorder kc_log_recorder(struct kc_log_answers *answers);
+
+/* Who answered; stands in every line. */
+struct kc_log_origin {
+  const char *device, *model;
+  bool emulated; /* reading it back is refused: it has no times */
+};
+
+/* Writes the rows that are ok, in their order, as a benchlog whose two clocks both begin with the
+ * run; *left_out is how many were not. Times are rounded to ns. KC_ERR_FILE, KC_ERR_USAGE as
+ * kc_file_create. */
+enum kc_err kc_serving_log_write(const struct kc_log_answers *answers,
+                                 const struct kc_log_origin *origin, const char *path,
+                                 size_t *left_out, struct kc_diag *diag);
 
 /* ---- statistics ---- */
 

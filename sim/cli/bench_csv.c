@@ -1,20 +1,12 @@
 /* See bench_csv.h. */
 #include "sim/cli/bench_csv.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "engine/base/check.h"
 #include "engine/base/file.h"
 #include "sim/calibrate/timing_rows.h"
-
-static enum kc_err fail_write(const char *path, struct kc_diag *diag)
-{
-  KC_ASSERT(path != NULL);
-  return kc_fail(diag, KC_ERR_FILE, "%.200s cannot be written: %s", path, strerror(errno));
-}
 
 /* ---- everything ---- */
 
@@ -152,8 +144,7 @@ static enum kc_err write_file(const struct kc_bench_csv *csv, const char *folder
   KC_TRY(kc_file_create(&file, path, diag));
   if (which < sizeof files / sizeof files[0]) write_family(csv, which, file);
   else write_all(csv, file);
-  const bool failed = ferror(file) != 0;
-  return fclose(file) != 0 || failed ? fail_write(path, diag) : KC_OK;
+  return kc_file_finish(file, path, diag);
 }
 
 enum kc_err kc_bench_csv_write(const struct kc_bench_csv *csv, const char *folder,
@@ -161,7 +152,7 @@ enum kc_err kc_bench_csv_write(const struct kc_bench_csv *csv, const char *folde
 {
   const size_t count = sizeof files / sizeof files[0];
   KC_ASSERT(folder != NULL);
-  if (mkdir(folder, 0777) != 0 && errno != EEXIST) return fail_write(folder, diag);
+  KC_TRY(kc_file_make_folder(folder, diag));
   for (size_t i = 0; i < count; i++) {
     if (!any(csv, files[i].operation)) continue;
     KC_TRY(write_file(csv, folder, files[i].operation, i, diag));

@@ -6,11 +6,9 @@
  *
  * --csv writes a table for each KV format that `kvcap calibrate serving --table` reads.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "engine/base/check.h"
@@ -347,12 +345,6 @@ static int print_json(const struct session *s)
 
 /* ---- keeping ---- */
 
-static enum kc_err fail_write(const char *path, struct kc_diag *diag)
-{
-  KC_ASSERT(path != NULL);
-  return kc_fail(diag, KC_ERR_FILE, "%.200s cannot be written: %s", path, strerror(errno));
-}
-
 static enum kc_err write_csv(const struct session *s, const struct steps *steps,
                              struct kc_diag *diag)
 {
@@ -360,7 +352,7 @@ static enum kc_err write_csv(const struct session *s, const struct steps *steps,
   const char *folder = s->arguments->csv;
   const int length = snprintf(path, sizeof path, "%s/rank-%s.csv", folder,
                               steps->format == KC_KV_BF16 ? "bf16" : "fp8");
-  if (mkdir(folder, 0777) != 0 && errno != EEXIST) return fail_write(folder, diag);
+  KC_TRY(kc_file_make_folder(folder, diag));
   if ((size_t)length >= sizeof path) {
     return kc_fail(diag, KC_ERR_LIMIT, "the name of the folder is too long");
   }
@@ -373,8 +365,7 @@ static enum kc_err write_csv(const struct session *s, const struct steps *steps,
             s->arguments->output, s->device.info.emulated ? KC_KERNEL_EMULATED : "kvcap");
   }
   KC_ASSERT(length > 0);
-  const bool failed = ferror(file) != 0;
-  return fclose(file) != 0 || failed ? fail_write(path, diag) : KC_OK;
+  return kc_file_finish(file, path, diag);
 }
 
 static enum kc_err store_steps(const struct session *s, const struct steps *steps,

@@ -15,6 +15,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/file.h"
+#include "sim/calibrate/serving_log.h"
 #include "sim/cli/cmd_engine.h"
 #include "sim/cli/engine_device.h"
 #include "sim/cli/engine_injected.h"
@@ -33,8 +34,8 @@ struct arguments {
   struct kc_option_list sets;
   int clock, device, shapes;
   uint32_t threads;
-  char decisions[KC_DIAG_PATH_BYTES], tokens[KC_DIAG_PATH_BYTES];
-  bool decisions_given, tokens_given;
+  char decisions[KC_DIAG_PATH_BYTES], tokens[KC_DIAG_PATH_BYTES], requests[KC_DIAG_PATH_BYTES];
+  bool decisions_given, tokens_given, requests_given;
   bool json;
   struct kc_engine_prompts text; /* how prompts are answered; filled from here and above */
   char model[KC_DIAG_PATH_BYTES], prompt_file[KC_DIAG_PATH_BYTES];
@@ -68,6 +69,11 @@ static const struct kc_option options[] = {
     {.key = "tokens", .type = KC_OPTION_TEXT, .offset = FIELD(tokens),
      .size = sizeof(((struct arguments *)0)->tokens), .set_offset = FIELD(tokens_given),
      .values = "FILE", .help = "Write the tokens, one JSON line for each request."},
+    {.key = "requests", .type = KC_OPTION_TEXT, .offset = FIELD(requests),
+     .size = sizeof(((struct arguments *)0)->requests), .set_offset = FIELD(requests_given),
+     .values = "FILE",
+     .help = "Write when each request was answered, as measured (--clock wall): a log that "
+             "kvcap compare and kvcap calibrate serving --log read."},
     {.key = "model", .type = KC_OPTION_TEXT, .offset = FIELD(model),
      .size = sizeof(((struct arguments *)0)->model), .set_offset = FIELD(model_given),
      .values = "NAME",
@@ -117,7 +123,7 @@ static const struct kc_cli_usage usage = {
                 "  kvcap engine run scenarios/examples/llama-3.1-8b-starved.yaml \\\n"
                 "      --set workload.limit=20\n"
                 "  kvcap engine run scenarios/examples/llama-3.1-8b-h100.yaml \\\n"
-                "      --trace traces/samples/tiny.csv --clock wall --json\n"};
+                "      --trace traces/samples/tiny.csv --clock wall --requests measured.jsonl\n"};
 
 /* ---- one run ---- */
 
@@ -131,6 +137,7 @@ struct session {
   struct kc_run run;
   struct kc_engine engine;
   struct kc_engine_faults faults;
+  struct kc_log_answers answers; /* heap; of --requests */
   uint32_t threads;
   double host_seconds;
   char simulated[KC_SHA256_HEX_BYTES], decided[KC_SHA256_HEX_BYTES];
@@ -166,12 +173,16 @@ static double now_s(void)
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static enum kc_err fail_write(const char *path, struct kc_diag *diag)
+/* Keeps when the run's requests are answered. */
+static enum kc_err note_answers(struct session *s, struct kc_diag *diag)
 {
-  struct kc_diag at = {0};
-  snprintf(at.path, sizeof at.path, "%s", path);
-  *diag = at;
-  return kc_fail(diag, KC_ERR_FILE, "%.200s cannot be written", path);
+  struct kc_log_answers *answers = &s->answers;
+  free(answers->row); /* of the run without faults */
+  answers->count = s->run.request_count;
+  answers->row = calloc(answers->count, sizeof answers->row[0]);
+  if (answers->row == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the requests");
+  s->run.replay.recorder = kc_log_recorder(answers);
+  return KC_OK;
 }
 
 /* The engine's run, which stays in `s` for its results. */
@@ -190,6 +201,7 @@ static enum kc_err compute(struct session *s, struct kc_diag *diag)
   if (a->decisions_given) KC_TRY(kc_file_create(&s->engine.log.file, a->decisions, diag));
   KC_TRY(kc_engine_attach(&s->engine, &s->run, &s->model, (enum kc_engine_clock)a->clock,
                           s->threads, diag));
+  if (a->requests_given) KC_TRY(note_answers(s, diag));
   const double begin = now_s();
   KC_TRY(kc_run_execute(&s->run, diag));
   s->host_seconds = now_s() - begin;
@@ -197,7 +209,7 @@ static enum kc_err compute(struct session *s, struct kc_diag *diag)
   if (a->decisions_given) {
     FILE *file = s->engine.log.file;
     s->engine.log.file = NULL;
-    if (fclose(file) != 0 || s->engine.log.failed) return fail_write(a->decisions, diag);
+    KC_TRY(kc_file_finish(file, a->decisions, diag));
   }
   return KC_OK;
 }
@@ -239,9 +251,24 @@ static enum kc_err write_tokens(struct session *s, struct kc_diag *diag)
     fputs("]}\n", file);
   }
   kc_sha256_final_hex(&sha, s->tokens);
-  if (file == NULL) return KC_OK;
-  const bool failed = ferror(file) != 0;
-  return fclose(file) != 0 || failed ? fail_write(a->tokens, diag) : KC_OK;
+  return file == NULL ? KC_OK : kc_file_finish(file, a->tokens, diag);
+}
+
+static enum kc_err write_requests(const struct session *s, struct kc_diag *diag)
+{
+  const struct arguments *a = s->arguments;
+  const struct kc_log_origin origin = {
+      .device = kc_engine_device_name(&s->device),
+      .model = s->model.tiny ? "synthetic" : s->model.shapes.name,
+      .emulated = s->device.info.emulated};
+  size_t left_out;
+  if (!a->requests_given) return KC_OK;
+  KC_TRY(kc_serving_log_write(&s->answers, &origin, a->requests, &left_out, diag));
+  if (left_out > 0) {
+    kc_cli_note("%zu of %zu requests did not complete and are not in %.200s", left_out,
+                s->answers.count, a->requests);
+  }
+  return KC_OK;
 }
 
 /* ---- what came of it ---- */
@@ -377,6 +404,7 @@ static int report(struct session *s)
   int status = 0;
   struct kc_diag diag = {0};
   if (write_tokens(s, &diag) != KC_OK) return kc_cli_fail(&diag);
+  if (write_requests(s, &diag) != KC_OK) return kc_cli_fail(&diag);
   if (s->arguments->json) status = print_json(s);
   else print_text(s);
   fflush(stdout);
@@ -426,6 +454,7 @@ static int run_session(struct session *s, const char *path)
   kc_engine_model_free(&s->model);
   kc_run_deinit(&s->run);
   kc_engine_faults_free(&s->faults);
+  free(s->answers.row);
   return status;
 }
 
@@ -437,15 +466,19 @@ static enum kc_err check_usage(const struct arguments *a, size_t paths, struct k
     return kc_fail(diag, KC_ERR_USAGE, "name a scenario, or a model with --model and a prompt: see "
                    "kvcap engine run --help");
   }
+  if (!a->model_given && a->requests_given && a->clock == KC_ENGINE_VIRTUAL) {
+    return kc_fail(diag, KC_ERR_USAGE, "--requests writes measured times, and those of the "
+                   "virtual clock are the simulator's; add --clock wall");
+  }
   if (!a->model_given) {
     if (!prompts && !a->text_given) return KC_OK;
     return kc_fail(diag, KC_ERR_USAGE, "--prompt, --prompt-file, --generate, --temperature, "
                    "--seed, --weights and --kv go with --model; a scenario has its own");
   }
   if (paths > 0 || a->trace_given || a->sets.count > 0 || a->decisions_given || a->tokens_given ||
-      a->clock != KC_ENGINE_VIRTUAL) {
+      a->requests_given || a->clock != KC_ENGINE_VIRTUAL) {
     return kc_fail(diag, KC_ERR_USAGE, "--model answers prompts: a scenario, --trace, --set, "
-                   "--clock, --decisions and --tokens do not go with it");
+                   "--clock, --decisions, --tokens and --requests do not go with it");
   }
   if (prompts) return KC_OK;
   return kc_fail(diag, KC_ERR_USAGE, "--model needs a prompt: --prompt TEXT or --prompt-file FILE");

@@ -26,7 +26,6 @@ struct kc_engine_log {
   struct kc_sha256 sha;
   FILE *file; /* NULL: only the digest is taken */
   uint64_t bytes;
-  bool failed;
 };
 
 struct kc_engine_model {

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,32 +64,15 @@ enum kc_err kc_figures_find(struct kc_figures *figures, struct kc_diag *diag)
                  KVCAP_SOURCE_DIR);
 }
 
-/* mkdir -p. A leading "./" keeps gnuplot from seeing '<', '|' or '-' at the start of a name. */
+/* A leading "./" keeps gnuplot from seeing '<', '|' or '-' at the start of a name. */
 enum kc_err kc_figures_make_out(struct kc_figures *figures, const char *wanted,
                                 struct kc_diag *diag)
 {
-  char *const out = figures->out;
   KC_ASSERT(wanted != NULL);
-  const int length =
-      snprintf(out, KC_FIGURE_PATH_BYTES, "%s%s", wanted[0] == '/' ? "" : "./", wanted);
-  if (length < 0 || length >= KC_FIGURE_PATH_BYTES) return fail_long(wanted, diag);
-  for (char *c = out + 1;; c++) {
-    if (*c != '/' && *c != '\0') continue;
-    const char end = *c;
-    *c = '\0';
-    const bool made = mkdir(out, 0777) == 0 || errno == EEXIST;
-    const int cause = errno;
-    *c = end;
-    if (!made) {
-      return kc_fail_at(diag, KC_ERR_FILE, wanted, 0, 0, "the folder cannot be made: %s",
-                        strerror(cause));
-    }
-    if (end == '\0') break;
-  }
-  struct stat facts;
-  if (stat(out, &facts) == 0 && S_ISDIR(facts.st_mode)) return KC_OK;
-  return kc_fail_at(diag, KC_ERR_FILE, wanted, 0, 0,
-                    "the name belongs to a file; --out needs a folder");
+  const int length = snprintf(figures->out, sizeof figures->out, "%s%s",
+                              wanted[0] == '/' ? "" : "./", wanted);
+  if (length < 0 || (size_t)length >= sizeof figures->out) return fail_long(wanted, diag);
+  return kc_file_make_folder(wanted, diag);
 }
 
 /* ---- gnuplot ---- */

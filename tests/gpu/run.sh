@@ -12,6 +12,7 @@
 #   report.txt          what was seen, readable, with date, card and driver; the bars beside it
 #   summary.csv         a line for each part
 #   bench.csv, rank-*.csv, results.db      figures
+#   serve-8b.jsonl                         when each request of the replay was answered
 #   logs.tar.gz         output of every part, and the files that `kvcap calibrate` read
 # Exit status 1 when a part failed.
 #
@@ -144,16 +145,25 @@ fi
 # the simulator's own answer stands beside what was measured.
 if [ $emulated = 1 ]; then
   part serve-tiny 120 "$kvcap" engine run "$scenario" --shapes scenario --device cuda \
+    --clock wall --requests "$work/serve-tiny.jsonl" \
     --set "model=$source_dir/tests/gpu/tiny-rank.json" --set workload.limit=1 \
     --set pools.serve.scheduler.max_model_len=4096 --set pools.serve.parallel.tensor=2
   show serve-tiny
+  part serve-tiny-marked 20 grep -c '"emulated": true' "$work/serve-tiny.jsonl"
 else
+  # Its first half of requests calibrates, the other half is predicted.
   serve=(--set pools.serve.gpu=h200 --set "workload.limit=100")
   part serve-8b 240 "$kvcap" engine run "$scenario" --shapes scenario --device cuda --clock wall \
-    "${serve[@]}"
+    --requests "$out/serve-8b.jsonl" "${serve[@]}"
   part serve-8b-predicted 60 "$kvcap" run "$scenario" "${serve[@]}"
   show serve-8b
   show serve-8b-predicted
+  if [ -s "$out/serve-8b.jsonl" ]; then
+    "$kvcap" run "$scenario" "${serve[@]}" --show > "$work/serve-8b.yaml"
+    part serve-8b-half 120 "$kvcap" calibrate serving "$work/serve-8b.yaml" \
+      --log "$out/serve-8b.jsonl" --fit-first 50
+    show serve-8b-half
+  fi
 fi
 
 # ---- how fast is it ----

@@ -83,6 +83,29 @@ static void an_empty_file_is_no_bytes(void **state)
   kc_file_close(&file);
 }
 
+static void a_folder_is_made_with_its_parents(void **state)
+{
+  char name[NAME_BYTES], deep[NAME_BYTES + 16];
+  struct kc_diag diag;
+  name_of(state, "folder", name);
+  snprintf(deep, sizeof deep, "%s/b/c", name);
+  assert_int_equal(kc_file_make_folder(deep, &diag), KC_OK);
+  assert_int_equal(access(deep, W_OK), 0);
+  assert_int_equal(kc_file_make_folder(deep, &diag), KC_OK); /* is there */
+  assert_int_equal(rmdir(deep), 0);
+  write_file(deep, "x", 1);
+  assert_int_equal(kc_file_make_folder(deep, &diag), KC_ERR_FILE);
+  assert_non_null(strstr(diag.text, "belongs to a file"));
+  snprintf(deep, sizeof deep, "%s/b/c/d", name);
+  assert_int_equal(kc_file_make_folder(deep, &diag), KC_ERR_FILE);
+  assert_non_null(strstr(diag.text, "cannot be made"));
+  snprintf(deep, sizeof deep, "%s/b/c", name);
+  unlink(deep);
+  snprintf(deep, sizeof deep, "%s/b", name);
+  rmdir(deep);
+  rmdir(name);
+}
+
 /* The kernel says size 0 for its own files, and yet they can be read. */
 static void a_file_without_a_size_is_read(void **state)
 {
@@ -244,6 +267,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_regular_file_is_mapped),
       cmocka_unit_test(an_empty_file_is_no_bytes),
+      cmocka_unit_test(a_folder_is_made_with_its_parents),
       cmocka_unit_test(a_file_without_a_size_is_read),
       cmocka_unit_test(the_limit_is_inclusive),
       cmocka_unit_test(a_pipe_is_read_to_its_end),

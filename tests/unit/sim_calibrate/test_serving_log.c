@@ -39,6 +39,42 @@ static const char benchlog[] =
     " \"queued_ts\": 50.0, \"scheduled_ts\": 50.0, \"first_token_ts\": 50.25,"
     " \"last_token_ts\": 51.0}\n";
 
+/* What is written is read back, but for a request that did not complete; of an emulated device, it
+ * is refused. Written by hand: 2.5 s of waiting, the first token 0.125 s later, the last at 4 s. */
+static void test_written_log_is_read_back(void **state)
+{
+  char path[] = "/tmp/kvcap-log-XXXXXX";
+  struct kc_log_request row[2] = {
+      {.arrival_s = 1.25, .queue_s = 2.5, .ttft_s = 2.625, .e2e_s = 4, .input_tokens = 31,
+       .output_tokens = 17, .ok = true},
+      {.arrival_s = 2, .e2e_s = 1, .input_tokens = 5}};
+  const struct kc_log_answers answers = {row, 2};
+  struct kc_log_origin origin = {.device = "a \"card\"", .model = "m"};
+  struct kc_serving_log log;
+  struct kc_diag diag;
+  size_t left_out = 9;
+  (void)state;
+  close(mkstemp(path));
+  assert_int_equal(KC_OK, kc_serving_log_write(&answers, &origin, path, &left_out, &diag));
+  assert_int_equal(1, left_out);
+  assert_int_equal(KC_OK, kc_serving_log_read(&log, path, &diag));
+  assert_string_equal("benchlog", log.format);
+  assert_int_equal(1, log.count);
+  assert_int_equal(31, log.row[0].input_tokens);
+  assert_int_equal(17, log.row[0].output_tokens);
+  near(0, log.row[0].arrival_s);
+  near(2.5, log.row[0].queue_s);
+  near(2.625, log.row[0].ttft_s);
+  near(4, log.row[0].e2e_s);
+  kc_serving_log_free(&log);
+  origin.emulated = true;
+  assert_int_equal(KC_OK, kc_serving_log_write(&answers, &origin, path, &left_out, &diag));
+  assert_int_equal(KC_ERR_INPUT, kc_serving_log_read(&log, path, &diag));
+  assert_non_null(strstr(diag.text, "emulated device"));
+  kc_serving_log_free(&log);
+  unlink(path);
+}
+
 /* The second line was queued at once, so the clocks are 950 s apart; the first waited 0.5 s for the
  * server to look, and 0.5 s more for its step. */
 static void test_benchlog_matches_clocks_and_sorts(void **state)
@@ -212,6 +248,7 @@ static void test_terms_of_our_own_runs(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_written_log_is_read_back),
       cmocka_unit_test(test_benchlog_matches_clocks_and_sorts),
       cmocka_unit_test(test_bench_result),
       cmocka_unit_test(test_aiperf_units),
