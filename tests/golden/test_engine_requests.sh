@@ -4,6 +4,7 @@
 # lengths that the trace says and times in their order that end when the run ends; `trace`,
 # `compare` and `calibrate serving` read it. Predicted times are not written, and the log of an
 # emulated device is refused by whoever would use its times.
+set -u
 # shellcheck source=tests/support/golden.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/golden.sh"
 needs jq
