@@ -49,8 +49,10 @@ struct kc_gpu_profile {
   bool host_measured;          /* false: the host term is unconfirmed */
   bool calibrated;             /* fitted to a serving measurement by `kvcap calibrate serving` */
   /* Where the fit was made; 0 = not said. Outside, a prediction is extrapolated. */
-  double batch_min, batch_max, context_min, context_max;
-  char fitted_model[64], fitted_kv[16]; /* of what: "kimi-k2.6", "bf16"; "" = not said */
+  double batch_min, batch_max;         /* tokens of a step */
+  double sequences_min, sequences_max; /* requests of a step */
+  double context_min, context_max;     /* mean over the decodes of a step */
+  char fitted_model[64], fitted_kv[40]; /* of what: "kimi-k2.6", "bf16"; "" = not said */
   char fitted_weights[160];    /* kc_precision_weights_text of the measurement; "" = not said */
   uint32_t fitted_tensor;      /* at which tensor degree; 0 = not said */
   uint32_t rows;               /* of the measurement, that the fit saw */

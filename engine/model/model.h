@@ -171,6 +171,12 @@ enum { KC_WEIGHTS_TEXT_BYTES = 160 };
 void kc_precision_weights_text(const struct kc_model *model, const struct kc_precision *precision,
                                char out[KC_WEIGHTS_TEXT_BYTES]);
 
+/* The format of keys and values as text; where they differ "bf16/fp8-e4m3". A model that keeps one
+ * latent for both (MLA) has one. */
+enum { KC_KV_TEXT_BYTES = 40 };
+void kc_precision_kv_text(const struct kc_model *model, const struct kc_precision *precision,
+                          char out[KC_KV_TEXT_BYTES]);
+
 /* Bytes of the whole checkpoint under a precision (all copies, scales included). */
 uint64_t kc_model_checkpoint_bytes(const struct kc_model *model,
                                    const struct kc_precision *precision);

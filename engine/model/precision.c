@@ -132,6 +132,15 @@ void kc_precision_weights_text(const struct kc_model *model, const struct kc_pre
   }
 }
 
+void kc_precision_kv_text(const struct kc_model *model, const struct kc_precision *precision,
+                          char out[KC_KV_TEXT_BYTES])
+{
+  const bool apart = !model->is_mla && precision->k_format != precision->v_format;
+  KC_ASSERT(kc_kv_format_name(precision->k_format) != NULL);
+  snprintf(out, KC_KV_TEXT_BYTES, "%s%s%s", kc_kv_format_name(precision->k_format),
+           apart ? "/" : "", apart ? kc_kv_format_name(precision->v_format) : "");
+}
+
 /* ---- "class=format,..." ---- */
 
 /* What to say of the candidate of a comma-separated list of names that is closest to `word`: the

@@ -14,10 +14,12 @@
 #include <gsl/gsl_linalg.h>
 #include <gsl/gsl_multimin.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/random.h"
+#include "sim/calibrate/fitted_to.h"
 
 #define CAP 0.1
 #define TTFT_CAP 0.3
@@ -85,7 +87,7 @@ static double *term_of(struct kc_gpu_profile *profile, enum kc_replay_term term)
 /* ---- one run ---- */
 
 enum kc_err kc_replay_predict(const struct kc_scenario *scenario, struct kc_log_request *out,
-                              size_t count, struct kc_diag *diag)
+                              size_t count, struct kc_cost_range *seen, struct kc_diag *diag)
 {
   struct kc_run *run = calloc(1, sizeof *run);
   struct kc_log_answers answers = {out, count};
@@ -100,6 +102,7 @@ enum kc_err kc_replay_predict(const struct kc_scenario *scenario, struct kc_log_
     run->replay.recorder = kc_log_recorder(&answers);
     err = kc_run_execute(run, diag);
   }
+  if (err == KC_OK) *seen = kc_run_seen(run);
   kc_run_deinit(run);
   free(run);
   return err;
@@ -155,7 +158,7 @@ static enum kc_err run_with(struct kc_replay_fit *fit, const double *value, stru
     *term_of(profile, fit->free[k]) = clamp(fit->free[k], value[k]);
   }
   fit->runs++;
-  return kc_replay_predict(fit->scenario, fit->predicted, fit->log->count, diag);
+  return kc_replay_predict(fit->scenario, fit->predicted, fit->log->count, &fit->seen, diag);
 }
 
 /* The simplex walks in units of each term's step; beyond a bound the distance grows. */
@@ -450,6 +453,28 @@ enum kc_err kc_replay_fit_run(struct kc_replay_fit *fit, struct kc_diag *diag)
   fit->predicted = calloc(fit->log->count, sizeof *fit->predicted);
   if (fit->predicted == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the answers");
   return fit_terms(fit, diag);
+}
+
+static bool fits(const struct kc_replay_fit *fit, enum kc_replay_term term)
+{
+  bool is_free = false;
+  for (uint32_t k = 0; k < fit->free_count; k++) is_free |= fit->free[k] == term;
+  return is_free;
+}
+
+void kc_replay_profile(const struct kc_replay_fit *fit, const char *name, const char *source,
+                       struct kc_gpu_profile *out)
+{
+  KC_ASSERT(fit->rows > 0);
+  *out = fit->scenario->pool[0].profile;
+  snprintf(out->name, sizeof out->name, "%s", name);
+  snprintf(out->source, sizeof out->source, "%s", source);
+  out->calibrated = true;
+  out->host_measured = out->host_measured || fits(fit, KC_REPLAY_HOST);
+  out->rows = fit->rows;
+  out->residual_percent = fit->residual_largest_percent;
+  out->left_out_count = 0;
+  kc_fitted_to(out, fit->scenario, &fit->seen);
 }
 
 void kc_replay_fit_free(struct kc_replay_fit *fit)

@@ -42,6 +42,7 @@ struct kc_replay_fit {
 
   /* ---- results ---- */
   struct kc_log_request *predicted;  /* heap, [log->count]: of the best run */
+  struct kc_cost_range seen;         /* its steps */
   double best[KC_REPLAY_FREE_MAX];
   bool at_bound[KC_REPLAY_FREE_MAX];
   uint32_t rows;                     /* requests that the fit saw */
@@ -59,8 +60,14 @@ struct kc_replay_fit {
 enum kc_err kc_replay_fit_run(struct kc_replay_fit *fit, struct kc_diag *diag);
 void kc_replay_fit_free(struct kc_replay_fit *fit);
 
-/* One run of the scenario as it stands: times of every request, in the order of the trace. */
+/* One run of the scenario as it stands: times of every request, in the order of the trace, and its
+ * steps. */
 enum kc_err kc_replay_predict(const struct kc_scenario *scenario, struct kc_log_request *out,
-                              size_t count, struct kc_diag *diag);
+                              size_t count, struct kc_cost_range *seen, struct kc_diag *diag);
+
+/* What was fitted, as an entry of a GPU file. Its measurement is the whole log: all
+ * of it was answered, and the report says how well all of it is predicted. */
+void kc_replay_profile(const struct kc_replay_fit *fit, const char *name, const char *source,
+                       struct kc_gpu_profile *out);
 
 #endif

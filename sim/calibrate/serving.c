@@ -9,6 +9,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/number.h"
+#include "sim/calibrate/fitted_to.h"
 #include "sim/calibrate/timing_rows.h"
 #include "traces/readers/csv_scan.h"
 
@@ -313,16 +314,9 @@ void kc_serving_profile(const struct kc_serving_fit *fit, const char *name, cons
       .bandwidth_efficiency = best.bandwidth_efficiency, .kv_efficiency = best.kv_efficiency,
       .flops_efficiency = best.flops_efficiency, .expand_efficiency = best.expand_efficiency,
       .host_step_us = best.host_step_us, .op_latency_us = fit->op_latency_us,
-      .host_measured = fit->is_free[KC_TERM_HOST], .calibrated = true,
-      .batch_min = fit->batch_min, .batch_max = fit->batch_max, .context_min = fit->context_min,
-      .context_max = fit->context_max, .rows = fit->row_count,
+      .host_measured = fit->is_free[KC_TERM_HOST], .calibrated = true, .rows = fit->row_count,
       .residual_percent = rounded(fit->residual_max, 2)};
-  const struct kc_scenario *scenario = &fit->row[0].point->scenario;
-  out->fitted_tensor = scenario->pool[0].memory.tensor;
-  snprintf(out->fitted_model, sizeof out->fitted_model, "%s", scenario->model.name);
-  snprintf(out->fitted_kv, sizeof out->fitted_kv, "%s",
-           kc_kv_format_name(scenario->pool[0].precision.k_format));
-  kc_precision_weights_text(&scenario->model, &scenario->pool[0].precision, out->fitted_weights);
+  kc_fitted_to(out, &fit->row[0].point->scenario, &fit->seen);
   snprintf(out->name, sizeof out->name, "%s", name);
   snprintf(out->source, sizeof out->source, "%s", source);
   for (uint32_t i = 0; fit->has_left_out && i < fit->row_count && i < KC_LEFT_OUT_MAX; i++) {

@@ -59,7 +59,7 @@ struct kc_serving_fit {
   /* The change of the unknowns, in percent of each, that moves the rates least, and by how much it
    * moves the rate it moves most when the largest of them is 10 %. */
   double flat[KC_SERVING_TERMS], flat_effect_percent;
-  double batch_min, batch_max, context_min, context_max;
+  struct kc_cost_range seen;                 /* steps of the runs of all rows */
 };
 
 /* Reads rows from the expect list of a scenario: those of kind `calibrated` that are rates of a run

@@ -301,19 +301,13 @@ static enum kc_err fit_best(struct kc_serving_fit *fit, struct linear *p, struct
 static enum kc_err note_residuals(struct kc_serving_fit *fit, struct kc_diag *diag)
 {
   fit->residual_max = 0;
-  fit->batch_min = fit->context_min = INFINITY;
+  fit->seen = (struct kc_cost_range){0};
   for (uint32_t r = 0; r < fit->row_count; r++) {
-    const struct kc_closed_config *closed = &fit->row[r].point->scenario.workload.closed;
     const double measured = fit->row[r].expect.value;
     KC_TRY(simulate(fit, r, &fit->best, &fit->predicted[r], diag));
     fit->residual_percent[r] = 100.0 * (fit->predicted[r] / measured - 1.0);
     fit->residual_max = fmax(fit->residual_max, fabs(fit->residual_percent[r]));
-    const bool prefill = fit->row[r].expect.metric == KC_FIGURE_INPUT_TOK_S;
-    const double tokens = prefill ? closed->input_tokens : closed->concurrency;
-    fit->batch_min = fmin(fit->batch_min, tokens);
-    fit->batch_max = fmax(fit->batch_max, tokens);
-    fit->context_min = fmin(fit->context_min, prefill ? 0 : closed->input_tokens);
-    fit->context_max = fmax(fit->context_max, (double)closed->input_tokens + closed->output_tokens);
+    kc_cost_range_join(&fit->seen, &fit->row[r].point->seen);
   }
   return KC_OK;
 }

@@ -26,7 +26,7 @@ static void put_if(FILE *out, const char *key, double value)
 static void put_range(FILE *out, const char *key, double least, double most)
 {
   KC_ASSERT(least >= 0 && most >= 0);
-  if (most > 0) fprintf(out, "    %s_min: %g\n    %s_max: %g\n", key, least, key, most);
+  if (most > 0) fprintf(out, "    %s_min: %.10g\n    %s_max: %.10g\n", key, least, key, most);
 }
 
 /* Host, kernels, collectives. */
@@ -58,6 +58,7 @@ static void put_fit(FILE *out, const struct kc_gpu_profile *p)
     fprintf(out, "    fitted_weights: \"%s\"\n", p->fitted_weights);
   }
   put_range(out, "batch", p->batch_min, p->batch_max);
+  put_range(out, "sequences", p->sequences_min, p->sequences_max);
   put_range(out, "context", p->context_min, p->context_max);
   fprintf(out, "    rows: %u\n    residual_percent: %g\n", p->rows, p->residual_percent);
   if (p->left_out_count > 0) fputs("    left_out:\n", out);

@@ -119,24 +119,6 @@ static void print_terms(const struct kc_replay_fit *fit)
   printf(" together move them by %.3f %%\n", fit->flat_effect_percent);
 }
 
-/* The fitted profile as it would stand in a GPU file. */
-static struct kc_gpu_profile entry_of(const struct kc_replay_fit *fit,
-                                      const struct log_arguments *a)
-{
-  struct kc_gpu_profile entry = fit->scenario->pool[0].profile;
-  snprintf(entry.name, sizeof entry.name, "%s", a->out.name);
-  snprintf(entry.source, sizeof entry.source, "%s", a->out.source);
-  snprintf(entry.fitted_model, sizeof entry.fitted_model, "%s", fit->scenario->model.name);
-  entry.fitted_tensor = fit->scenario->pool[0].memory.tensor;
-  entry.fitted_kv[0] = '\0';
-  entry.batch_min = entry.batch_max = entry.context_min = entry.context_max = 0;
-  entry.calibrated = entry.host_measured = true;
-  entry.rows = fit->rows;
-  entry.residual_percent = fit->residual_largest_percent;
-  entry.left_out_count = 0;
-  return entry;
-}
-
 static json_t *terms_json(const struct kc_replay_fit *fit)
 {
   json_t *root = json_object();
@@ -170,7 +152,8 @@ static int report(const struct kc_replay_fit *fit, const struct log_arguments *a
   struct kc_serving_log predicted = {.path = "predicted", .format = "run",
                                      .row = fit->predicted, .count = fit->log->count};
   if (kc_compare(&c, fit->log, &predicted, a->linear, &diag) != KC_OK) return kc_cli_fail(&diag);
-  const struct kc_gpu_profile entry = entry_of(fit, a);
+  struct kc_gpu_profile entry;
+  kc_replay_profile(fit, a->out.name, a->out.source, &entry);
   char *profile = NULL;
   int status = 0;
   if (kc_calibrate_profile_text(&profile, &entry, &diag) != KC_OK) return kc_cli_fail(&diag);

@@ -56,6 +56,32 @@ static void print_missing(const struct kc_run *run, bool minor)
   printf("\n");
 }
 
+static void print_range(const char *whose, const struct kc_cost_range *range)
+{
+  char a[32], b[32];
+  printf("            %s: %s to %s requests", whose, kc_run_grouped(range->sequences_min, a),
+         kc_run_grouped(range->sequences_max, b));
+  printf(" and %s to %s tokens a step", kc_run_grouped(range->tokens_min, a),
+         kc_run_grouped(range->tokens_max, b));
+  if (range->context_max > 0) {
+    printf(", mean context %s to %s", kc_run_grouped(range->context_min, a),
+           kc_run_grouped(range->context_max, b));
+  }
+  printf("\n");
+}
+
+/* Why a serving fit is outside what it was fitted to. */
+static void print_outside(const struct kc_run *run)
+{
+  const struct kc_cost_range seen = kc_run_seen(run), *measured = &run->cost.range;
+  if (run->cost.foreign) {
+    printf("            %s\n", run->cost.foreign_why);
+  } else if (measured->tokens_max > 0 && measured->sequences_max > 0) {
+    print_range("measured", measured);
+    print_range("this run", &seen);
+  }
+}
+
 /* What the times rest on and what they are worth. */
 static void print_basis(const struct kc_run *run)
 {
@@ -75,7 +101,7 @@ static void print_basis(const struct kc_run *run)
   if (trust.level == KC_LEVEL_EXTRAPOLATED) {
     printf("            EXTRAPOLATED: %.1f %% of the step time lies outside what was measured\n",
            trust.time_ps > 0 ? 100.0 * (double)trust.outside_ps / (double)trust.time_ps : 0.0);
-    if (run->cost.foreign) printf("            %s\n", run->cost.foreign_why);
+    print_outside(run);
   }
   print_missing(run, false);
   print_missing(run, true);

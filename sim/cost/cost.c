@@ -150,11 +150,49 @@ void kc_cost_free(struct kc_cost *cost)
   cost->tables = NULL;
 }
 
+/* ---- ranges ---- */
+
+static void widen(uint64_t *least, uint64_t *most, uint64_t low, uint64_t high)
+{
+  KC_ASSERT(low <= high && high > 0);
+  if (*most == 0 || low < *least) *least = low;
+  if (high > *most) *most = high;
+}
+
+void kc_cost_range_add(struct kc_cost_range *range, const struct kc_aggregates *sum)
+{
+  const uint64_t tokens = sum->decodes + sum->prefill_tokens;
+  const uint64_t sequences = (uint64_t)sum->decodes + sum->chunks;
+  widen(&range->tokens_min, &range->tokens_max, tokens, tokens);
+  widen(&range->sequences_min, &range->sequences_max, sequences, sequences);
+  if (sum->decodes == 0) return;
+  const uint64_t mean = sum->decode_context / sum->decodes;
+  widen(&range->context_min, &range->context_max, mean,
+        mean + (mean * sum->decodes < sum->decode_context));
+}
+
+void kc_cost_range_join(struct kc_cost_range *range, const struct kc_cost_range *other)
+{
+  KC_ASSERT(other->tokens_min <= other->tokens_max);
+  if (other->tokens_max == 0) return; /* no step at all */
+  widen(&range->tokens_min, &range->tokens_max, other->tokens_min, other->tokens_max);
+  widen(&range->sequences_min, &range->sequences_max, other->sequences_min,
+        other->sequences_max);
+  if (other->context_max == 0) return;
+  widen(&range->context_min, &range->context_max, other->context_min, other->context_max);
+}
+
+static bool beyond(uint64_t value, uint64_t least, uint64_t most)
+{
+  return value < least || (most > 0 && value > most);
+}
+
 bool kc_cost_outside(const struct kc_cost *cost, const struct kc_aggregates *sum,
                      uint64_t *kernels)
 {
   const struct kc_cost_range *range = &cost->range;
   const uint64_t tokens = sum->decodes + sum->prefill_tokens;
+  const uint64_t sequences = (uint64_t)sum->decodes + sum->chunks;
   KC_ASSERT(tokens > 0);
   KC_ASSERT(sum->decode_context < UINT64_MAX / 2);
   if (cost->tables != NULL) {
@@ -162,11 +200,11 @@ bool kc_cost_outside(const struct kc_cost *cost, const struct kc_aggregates *sum
     *kernels |= outside;
     if ((outside & ((UINT64_C(1) << KC_OUTSIDE_MINOR) - 1)) != 0) return true;
   }
-  if (tokens < range->tokens_min || (range->tokens_max > 0 && tokens > range->tokens_max)) {
+  if (cost->foreign || beyond(tokens, range->tokens_min, range->tokens_max) ||
+      beyond(sequences, range->sequences_min, range->sequences_max)) {
     return true;
   }
   const kc_u128 context = sum->decode_context;
-  if (cost->foreign) return true;
   return context < (kc_u128)range->context_min * sum->decodes ||
          (range->context_max > 0 && context > (kc_u128)range->context_max * sum->decodes);
 }

@@ -59,11 +59,15 @@ enum kc_cost_basis {
   KC_BASIS_SERVING    /* efficiencies fitted to a serving measurement */
 };
 
-/* Where the fit was made; 0 = no bound. */
+/* Steps: those that a fit was made with, or those of a run. A maximum of 0 = no bound. */
 struct kc_cost_range {
-  uint64_t tokens_min, tokens_max;   /* of a step */
-  uint64_t context_min, context_max; /* mean over the decodes of a step */
+  uint64_t tokens_min, tokens_max;       /* of a step */
+  uint64_t sequences_min, sequences_max; /* the same: its decodes and chunks */
+  uint64_t context_min, context_max;     /* mean over the decodes of a step */
 };
+/* Widens a range, at first all 0, by a step; by another range. */
+void kc_cost_range_add(struct kc_cost_range *range, const struct kc_aggregates *sum);
+void kc_cost_range_join(struct kc_cost_range *range, const struct kc_cost_range *other);
 
 /* How far the times of a run can be trusted: datasheet, calibrated, or extrapolated as soon as a
  * step lay outside the range of the fit. */

@@ -369,22 +369,12 @@ static void add_foreign_count(struct kc_cost *cost, const char *what, uint32_t h
   add_foreign(cost, what, a, b);
 }
 
-/* Keys and values apart are "bf16/fp8-e4m3", which no fit was made with. */
-static void kv_text(const struct kc_cost_config *config, char out[40])
-{
-  const struct kc_precision *p = config->precision;
-  const bool apart = !config->model->is_mla && p->k_format != p->v_format;
-  KC_ASSERT(kc_kv_format_name(p->k_format) != NULL);
-  snprintf(out, 40, "%s%s%s", kc_kv_format_name(p->k_format), apart ? "/" : "",
-           apart ? kc_kv_format_name(p->v_format) : "");
-}
-
 /* Is the profile measured on, or fitted to, something else than this? */
 static void find_foreign(struct kc_cost *cost, const struct kc_cost_config *config)
 {
   const struct kc_gpu_profile *p = config->profile;
-  char kv[40], weights[KC_WEIGHTS_TEXT_BYTES];
-  kv_text(config, kv);
+  char kv[KC_KV_TEXT_BYTES], weights[KC_WEIGHTS_TEXT_BYTES];
+  kc_precision_kv_text(config->model, config->precision, kv);
   kc_precision_weights_text(config->model, config->precision, weights);
   KC_ASSERT(!cost->foreign);
   if (config->kernels != NULL) {
@@ -417,9 +407,10 @@ static void set_host(struct kc_cost *cost, const struct kc_gpu_profile *profile)
   cost->graph_tokens = (uint64_t)profile->graph_batch_max;
   if (!profile->calibrated) return;
   cost->basis = KC_BASIS_SERVING;
-  cost->range = (struct kc_cost_range){(uint64_t)profile->batch_min, (uint64_t)profile->batch_max,
-                                       (uint64_t)profile->context_min,
-                                       (uint64_t)profile->context_max};
+  cost->range = (struct kc_cost_range){
+      (uint64_t)profile->batch_min,   (uint64_t)profile->batch_max,
+      (uint64_t)profile->sequences_min, (uint64_t)profile->sequences_max,
+      (uint64_t)profile->context_min, (uint64_t)profile->context_max};
 }
 
 /* Every operation of the model by plain efficiencies. */

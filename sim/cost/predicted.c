@@ -188,6 +188,7 @@ static void note_trust(struct kc_predicted *p, const struct kc_step *step, kc_ps
 {
   struct kc_cost_trust *trust = &p->trust;
   KC_ASSERT(duration_ps > 0);
+  kc_cost_range_add(&p->seen, &step->sum);
   trust->steps++;
   trust->time_ps = kc_ps_add(trust->time_ps, duration_ps);
   if (p->cost->basis == KC_BASIS_DATASHEET) return; /* nothing was fitted anywhere */

@@ -30,6 +30,7 @@ struct kc_predicted {
   kc_u128 *dense;            /* [slots + 1] by number of decodes; 0 = not yet known */
   uint32_t slots;
   struct kc_cost_trust trust; /* of the steps so far; its level is set by kc_predicted_trust */
+  struct kc_cost_range seen;  /* the steps so far */
   uint64_t cached_pairs, cached_context; /* of the chunks of this step: with cached tokens */
   kc_ps prefill_ps, cached_ps; /* of the steps so far; decode is the rest */
 };

@@ -96,6 +96,7 @@ enum kc_err kc_point_run(struct kc_point *point, struct kc_inputs *inputs,
   if (err == KC_OK) {
     point->ran = true;
     point->trust = kc_run_trust(run);
+    point->seen = kc_run_seen(run);
     kc_figures_of_run(run, &point->figures);
     memcpy(point->result_sha256, run->result.summary.result_sha256, sizeof point->result_sha256);
   }

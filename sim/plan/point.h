@@ -24,6 +24,7 @@ struct kc_point {
   bool ran;
   struct kc_figure_set figures; /* of the bill; after a run of both */
   struct kc_cost_trust trust;   /* of the run */
+  struct kc_cost_range seen;    /* its steps */
   char result_sha256[KC_SHA256_HEX_BYTES]; /* of the run */
 };
 

@@ -434,6 +434,16 @@ struct kc_cost_trust kc_run_trust(const struct kc_run *run)
   return trust;
 }
 
+struct kc_cost_range kc_run_seen(const struct kc_run *run)
+{
+  struct kc_cost_range seen = run->predicted[0].seen;
+  KC_ASSERT(run->predicted[0].cost == &run->cost);
+  for (uint32_t i = 1; i < run->scenario->pool[0].replicas; i++) {
+    kc_cost_range_join(&seen, &run->predicted[i].seen);
+  }
+  return seen;
+}
+
 struct kc_cost_split kc_run_split(const struct kc_run *run)
 {
   struct kc_cost_split sum = {0};

@@ -70,6 +70,9 @@ void kc_run_deinit(struct kc_run *run);
 /* What the times of a run that was executed are worth. */
 struct kc_cost_trust kc_run_trust(const struct kc_run *run);
 
+/* The steps so far of all replicas; also of a run that is going on. */
+struct kc_cost_range kc_run_seen(const struct kc_run *run);
+
 /* Names of the kernel families that its steps needed and nobody measured where they were asked:
  * those that make it extrapolated, or the minor ones (less than a tenth of a step's dense part).
  * Returns their number, 0 for other profiles. */

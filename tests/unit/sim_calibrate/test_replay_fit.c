@@ -52,6 +52,7 @@ static void test_known_terms_come_back(void **state)
   struct kc_diag diag;
   struct kc_scenario *scenario = load();
   struct kc_gpu_profile *profile = &scenario->pool[0].profile;
+  struct kc_cost_range seen;
   struct kc_serving_log log = {.path = "made", .format = "made", .has_arrivals = true};
   (void)state;
   log.count = rows_of(scenario);
@@ -60,7 +61,7 @@ static void test_known_terms_come_back(void **state)
   profile->host_step_us = 900;
   profile->prompt_step_us = 4000;
   profile->kernel_scale = 0.95;
-  assert_int_equal(KC_OK, kc_replay_predict(scenario, log.row, log.count, &diag));
+  assert_int_equal(KC_OK, kc_replay_predict(scenario, log.row, log.count, &seen, &diag));
   struct kc_replay_fit fit = {.scenario = scenario, .log = &log, .first = 60, .free_count = 3,
                               .free = {KC_REPLAY_HOST, KC_REPLAY_PROMPT, KC_REPLAY_SCALE}};
   if (kc_replay_fit_run(&fit, &diag) != KC_OK) fail_msg("%s", diag.text);
@@ -87,12 +88,13 @@ static void test_too_few_and_another_load(void **state)
 {
   struct kc_diag diag = {0};
   struct kc_scenario *scenario = load();
+  struct kc_cost_range seen;
   struct kc_serving_log log = {.path = "made", .format = "made"};
   (void)state;
   log.count = rows_of(scenario);
   log.row = calloc(log.count, sizeof *log.row);
   assert_non_null(log.row);
-  assert_int_equal(KC_OK, kc_replay_predict(scenario, log.row, log.count, &diag));
+  assert_int_equal(KC_OK, kc_replay_predict(scenario, log.row, log.count, &seen, &diag));
   struct kc_replay_fit fit = {.scenario = scenario, .log = &log, .first = 2, .free_count = 2,
                               .free = {KC_REPLAY_HOST, KC_REPLAY_PROMPT}};
   assert_int_equal(KC_ERR_INPUT, kc_replay_fit_run(&fit, &diag));

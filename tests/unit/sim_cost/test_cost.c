@@ -193,6 +193,39 @@ static void what_cannot_be_predicted_is_refused(void **state)
   assert_non_null(strstr(diag.text, "pipeline is 2"));
 }
 
+/* Steps that made a range lie within it, and one request, token or token of context more does not.
+ * Means of contexts are not whole: 205 over 2 lies between 102 and 103. */
+static void a_range_holds_the_steps_that_made_it(void **state)
+{
+  (void)state;
+  const struct kc_aggregates few = {.decodes = 2, .decode_context = 205};
+  const struct kc_aggregates many = {.decodes = 5, .decode_context = 2000, .chunks = 1,
+                                     .prefill_tokens = 300};
+  struct kc_aggregates other = many;
+  struct kc_cost cost = {0};
+  struct kc_cost_range half = {0};
+  uint64_t kernels = 0;
+  assert_false(kc_cost_outside(&cost, &many, &kernels)); /* no range, no bound */
+  kc_cost_range_add(&cost.range, &few);
+  assert_true(kc_cost_outside(&cost, &many, &kernels));
+  kc_cost_range_add(&half, &many);
+  kc_cost_range_join(&cost.range, &half);
+  assert_false(kc_cost_outside(&cost, &few, &kernels));
+  assert_false(kc_cost_outside(&cost, &many, &kernels));
+  assert_true(cost.range.tokens_min == 2 && cost.range.tokens_max == 305);
+  assert_true(cost.range.sequences_min == 2 && cost.range.sequences_max == 6);
+  assert_true(cost.range.context_min == 102 && cost.range.context_max == 400);
+  other.decodes = 6; /* 7 requests, fewer tokens */
+  other.prefill_tokens = 10;
+  assert_true(kc_cost_outside(&cost, &other, &kernels));
+  other = many;
+  other.prefill_tokens = 301;
+  assert_true(kc_cost_outside(&cost, &other, &kernels));
+  other = many;
+  other.decode_context = 2001;
+  assert_true(kc_cost_outside(&cost, &other, &kernels));
+}
+
 static int set_up(void **state)
 {
   *state = calloc(1, sizeof(struct fixture));
@@ -213,6 +246,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(integrity_is_one_small_operation, set_up, tear_down),
       cmocka_unit_test_setup_teardown(tensor_parallel_divides_and_reduces, set_up, tear_down),
       cmocka_unit_test(coverage_of_experts),
+      cmocka_unit_test(a_range_holds_the_steps_that_made_it),
       cmocka_unit_test_setup_teardown(steps_are_monotone, set_up, tear_down),
       cmocka_unit_test_setup_teardown(what_cannot_be_predicted_is_refused, set_up, tear_down)};
   return cmocka_run_group_tests(tests, NULL, NULL);

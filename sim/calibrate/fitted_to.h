@@ -1,0 +1,15 @@
+/* What a profile was fitted to, as its entry says it, so that a run of something else is seen to be
+ * extrapolated (kc_cost_outside). Tables of rates and logs of requests are described alike.
+ */
+#ifndef KC_SIM_CALIBRATE_FITTED_TO_H
+#define KC_SIM_CALIBRATE_FITTED_TO_H
+
+#include "sim/cost/cost.h"
+#include "sim/scenario/scenario.h"
+
+/* Writes model, tensor degree, formats and steps of the measurement into `entry`. `seen`: the steps
+ * of the simulated runs that stood for what was measured (kc_run_seen). */
+void kc_fitted_to(struct kc_gpu_profile *entry, const struct kc_scenario *scenario,
+                  const struct kc_cost_range *seen);
+
+#endif
