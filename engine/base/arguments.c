@@ -15,7 +15,7 @@
 #include "engine/base/number.h"
 #include "engine/base/option.h"
 
-enum { HELP_COLUMN = 26, HELP_WIDTH = 100, HELP_TEXT_BYTES = 768 };
+enum { HELP_COLUMN = 26, HELP_WIDTH = 100 };
 
 struct command_line {
   const struct kc_option *options;
@@ -178,8 +178,9 @@ enum kc_err kc_options_read_arguments(const struct kc_option *options, size_t co
 
 /* ---- help ---- */
 
-static const char *value_word(const struct kc_option *option)
+const char *kc_option_word(const struct kc_option *option)
 {
+  KC_ASSERT(option->type != KC_OPTION_FLAG);
   if (option->values != NULL) return option->values;
   switch (option->type) {
     case KC_OPTION_U32:
@@ -199,17 +200,21 @@ static size_t help_left(const struct kc_option *option, char *out, size_t size)
   const int length = option->type == KC_OPTION_FLAG
                          ? snprintf(out, size, "  --%s", option->key)
                          : snprintf(out, size, "  --%s %s%s%s", option->key, bare ? "[" : "",
-                                    value_word(option), bare ? "]" : "");
+                                    kc_option_word(option), bare ? "]" : "");
   KC_ASSERT(length > 0);
   return (size_t)length < size ? (size_t)length : size - 1;
 }
 
-static void help_right(const struct kc_option *option, char *out, size_t size)
+void kc_option_sentence(const struct kc_option *option, char *out, size_t size)
 {
+  KC_ASSERT(option->help != NULL);
   const bool fallback = option->fallback != NULL && option->fallback[0] != '\0';
-  snprintf(out, size, "%s%s%s%s%s%s", option->help, fallback ? " [" : "",
-           fallback ? option->fallback : "", fallback && option->unit != NULL ? " " : "",
-           fallback && option->unit != NULL ? option->unit : "", fallback ? "]" : "");
+  const char *unit = fallback && option->unit != NULL ? option->unit : "";
+  size_t letters = strlen(unit);
+  if (letters > 2 && unit[letters - 1] == 's' && strcmp(option->fallback, "1") == 0) letters--;
+  snprintf(out, size, "%s%s%s%s%.*s%s", option->help, fallback ? " [" : "",
+           fallback ? option->fallback : "", letters > 0 ? " " : "", (int)letters, unit,
+           fallback ? "]" : "");
 }
 
 /* Writes `text` from column HELP_COLUMN on, broken at spaces before column HELP_WIDTH. */
@@ -241,10 +246,9 @@ void kc_options_help(const struct kc_option *options, size_t count,
   KC_ASSERT(options != NULL || count == 0);
   KC_ASSERT(write != NULL);
   for (size_t i = 0; i < count; i++) {
-    KC_ASSERT(options[i].help != NULL);
-    char left[HELP_WIDTH + 1], right[HELP_TEXT_BYTES], pad[HELP_WIDTH];
+    char left[HELP_WIDTH + 1], right[KC_OPTION_SENTENCE_BYTES], pad[HELP_WIDTH];
     const size_t width = help_left(&options[i], left, sizeof left);
-    help_right(&options[i], right, sizeof right);
+    kc_option_sentence(&options[i], right, sizeof right);
     write(context, left);
     if (width + 2 > HELP_COLUMN) {
       snprintf(pad, sizeof pad, "\n%*s", (int)HELP_COLUMN, "");

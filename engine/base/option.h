@@ -80,4 +80,10 @@ enum kc_err kc_options_read_arguments(const struct kc_option *options, size_t co
 void kc_options_help(const struct kc_option *options, size_t count,
                      void (*write)(void *context, const char *text), void *context);
 
+/* The pieces of that, for other forms of the same text: what stands for an option's value
+ * ("BYTES"; not for FLAG), and its sentence with the default (cut at `size`). */
+const char *kc_option_word(const struct kc_option *option);
+void kc_option_sentence(const struct kc_option *option, char *out, size_t size);
+enum { KC_OPTION_SENTENCE_BYTES = 768 };
+
 #endif

@@ -26,6 +26,10 @@ void kc_cli_help(const struct kc_cli_usage *usage)
 {
   KC_ASSERT(usage != NULL);
   KC_ASSERT(usage->name != NULL);
+  if (kc_manual_form() != KC_MANUAL_NONE) {
+    kc_manual_usage(usage);
+    return;
+  }
   printf("usage: kvcap %s%s%s\n", usage->name, usage->synopsis[0] == '\0' ? "" : " ",
          usage->synopsis);
   printf("\n%s\n", usage->about);

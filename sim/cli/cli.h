@@ -92,6 +92,20 @@ int kc_cli_arguments(const struct kc_cli_usage *usage, void *target, int argc, c
 /* Prints the help text of a command on stdout. */
 void kc_cli_help(const struct kc_cli_usage *usage);
 
+/* ---- the manual (manual.c) ---- */
+
+/* Two more faces of the same tables: a manual page in roff's man macros, completion for bash. */
+enum kc_manual { KC_MANUAL_NONE, KC_MANUAL_PAGE, KC_MANUAL_COMPLETION };
+
+/* Prints all of it on stdout: asks every command for its --help, which then has that form.
+ * Returns the exit status. */
+int kc_manual_print(enum kc_manual form);
+/* The form that --help has just now: NONE but inside kc_manual_print. */
+enum kc_manual kc_manual_form(void);
+/* A command's, and those of a list of parts, in that form; not NONE. */
+void kc_manual_usage(const struct kc_cli_usage *usage);
+void kc_manual_parts(const char *name, const struct kc_command *part, size_t count);
+
 /* ---- output ---- */
 
 /* One line on stderr, "kvcap: path:line:column: sentence"; returns the exit status of its code. */

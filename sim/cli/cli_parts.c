@@ -41,6 +41,10 @@ int kc_cli_run_part(const struct kc_cli_parts *parts, int argc, char **argv)
     print_overview(parts, stderr);
     return 2;
   }
+  if (kc_manual_form() != KC_MANUAL_NONE) {
+    kc_manual_parts(parts->name, parts->part, parts->count);
+    return 0;
+  }
   if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
     print_overview(parts, stdout);
     return 0;

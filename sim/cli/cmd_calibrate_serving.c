@@ -269,6 +269,7 @@ int kc_cmd_calibrate_serving(int argc, char **argv)
   for (int i = 1; i < argc; i++) { /* measured requests are fitted in another way than a table */
     if (strncmp(argv[i], "--log", 5) == 0) return kc_cmd_calibrate_log(argc, argv);
   }
+  if (kc_manual_form() != KC_MANUAL_NONE) (void)kc_cmd_calibrate_log(argc, argv); /* both */
   struct serving_arguments a = {0};
   const char *scenario[1];
   int status = kc_cli_arguments(&usage, &a, argc, argv, scenario, NULL);

@@ -2,6 +2,7 @@
  *
  *   kvcap                      overview on stderr, exit 2 (nothing was asked)
  *   kvcap help [COMMAND]       overview, or the command's own help, on stdout
+ *   kvcap help --man           the manual page of all of it; --completion: for bash (manual.c)
  *   kvcap COMMAND ...          commands[].run(argc - 1, argv + 1)
  *
  * The table below is the only list of commands: the overview, the dispatch and the suggestion for a
@@ -50,6 +51,8 @@ static void print_overview(FILE *out)
   }
   fprintf(out, "  %-9s %s\n", "help", "this overview, or the options of a command: "
           "kvcap help COMMAND");
+  fputs("\n`kvcap help --man` prints all of it as a manual page, `kvcap help --completion` "
+        "what bash\nneeds to complete commands and options.\n", out);
 }
 
 static const struct kc_command *find_command(const char *name)
@@ -91,6 +94,10 @@ static int run_help(int argc, char **argv)
   if (strcmp(argv[1], "help") == 0) {
     print_overview(stdout);
     return 0;
+  }
+  if (argc == 2 && strcmp(argv[1], "--man") == 0) return kc_manual_print(KC_MANUAL_PAGE);
+  if (argc == 2 && strcmp(argv[1], "--completion") == 0) {
+    return kc_manual_print(KC_MANUAL_COMPLETION);
   }
   const struct kc_command *command = find_command(argv[1]);
   if (command == NULL) return fail_unknown(argv[1]);

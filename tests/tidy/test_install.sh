@@ -28,4 +28,6 @@ examples="$scratch/prefix/share/kvcap/scenarios/examples"
   jq --exit-status '.requests_completed == .requests_total' >/dev/null
 "$kvcap" run "$examples/llama-3.1-8b-h100.yaml" --json |
   jq --exit-status '.requests_total > 0' >/dev/null # its trace is installed too
+grep -q '^\.TH KVCAP' "$scratch/prefix/share/man/man1/kvcap.1"
+bash -n "$scratch/prefix/share/bash-completion/completions/kvcap"
 echo "the installed program runs on its own"
