@@ -52,7 +52,7 @@ run_fuzzer() { # NAME [FORMAT]: of a target that covers several trace formats, o
 for fuzzer in "${fuzzers[@]}"; do run_fuzzer "$(basename "$fuzzer")"; done
 for format in azure vidur; do run_fuzzer fuzz_trace "$format"; done
 for format in mooncake bailian servegen kvcap-trace; do run_fuzzer fuzz_jsonl "$format"; done
-for format in burstgpt tracelab tracelab-rounds weka llmservingsim benchlog bench-result; do
+for format in burstgpt tracelab tracelab-rounds weka llmservingsim benchlog bench-result aiperf; do
   run_fuzzer fuzz_reader "$format"
 done
 

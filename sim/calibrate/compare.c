@@ -37,10 +37,12 @@ static enum kc_err join(struct kc_comparison *out, const struct kc_serving_log *
                         const struct kc_serving_log *b, struct kc_diag *diag)
 {
   const size_t most = a->count > b->count ? a->count : b->count;
-  size_t other = 0;
+  size_t other = 0, answered_a = 0, answered_b = 0;
   out->parts = KC_PARTS_ALL;
   for (size_t i = 0; i < most; i++) {
     const bool in_a = i < a->count && a->row[i].ok, in_b = i < b->count && b->row[i].ok;
+    answered_a += in_a;
+    answered_b += in_b;
     out->only_a += in_a && !in_b;
     out->only_b += in_b && !in_a;
     if (!in_a || !in_b) continue;
@@ -50,8 +52,9 @@ static enum kc_err join(struct kc_comparison *out, const struct kc_serving_log *
     if (parts_of(&b->row[i]) < out->parts) out->parts = parts_of(&b->row[i]);
   }
   if (out->rows == 0) {
-    return kc_fail(diag, KC_ERR_INPUT, "no request was answered on both sides: %s has %zu and "
-                   "%s %zu", a->path, a->count, b->path, b->count);
+    return kc_fail(diag, KC_ERR_INPUT, "no request was answered on both sides: %s answered "
+                   "%zu of %zu and %s %zu of %zu", a->path, answered_a, a->count, b->path,
+                   answered_b, b->count);
   }
   if (other > 0) {
     return kc_fail(diag, KC_ERR_INPUT, "%zu of %zu requests have another prompt length on the "

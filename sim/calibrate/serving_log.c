@@ -9,6 +9,7 @@
  */
 #include "sim/calibrate/serving_log.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ struct reading {
   struct kc_serving_log *log;
   struct kc_diag *diag;
   uint64_t line;
+  uint64_t base_ns; /* aiperf: of the first record */
 };
 
 static enum kc_err bad(const struct reading *r, const char *key, const char *expected)
@@ -61,6 +63,23 @@ static enum kc_err add_gap(struct reading *r, double seconds)
   return KC_OK;
 }
 
+/* Notes why `row` has no times. `said`: the error, or NULL. */
+static void fail_row(struct reading *r, struct kc_log_request *row, enum kc_log_failure why,
+                     const struct kc_json_value *said)
+{
+  struct kc_serving_log *log = r->log;
+  KC_ASSERT((unsigned)why < KC_LOG_FAILURES);
+  row->ok = false;
+  row->failed = why != KC_LOG_NO_TIMES;
+  log->failures[why]++;
+  if (why != KC_LOG_ERROR || log->failure_number > 0) return;
+  log->failure_number = log->count + 1;
+  if (said == NULL) return;
+  snprintf(log->failure_text, sizeof log->failure_text, "%.*s",
+           said->bytes < sizeof log->failure_text ? (int)said->bytes : 95, said->text);
+  kc_text_clean(log->failure_text);
+}
+
 static bool as_number(const struct kc_json_value *value, double *out)
 {
   return value->kind == KC_JSON_NUMBER && kc_parse_double(value->text, value->bytes, out);
@@ -89,19 +108,24 @@ static enum kc_err benchlog_row(struct reading *r, const struct kc_json_value *o
 {
   static const char *const names[STAGES] = {"arrival_time", "queued_ts", "scheduled_ts",
                                             "first_token_ts", "last_token_ts"};
-  double at[STAGES], input, output;
-  struct kc_log_request row = {0};
+  double at[STAGES] = {0}, input, output;
+  struct kc_log_request row = {.ok = true};
   struct kc_json_value emulated;
   if (kc_json_find(object, "emulated", &emulated) && emulated.kind != KC_JSON_FALSE) {
     return bad(r, "emulated", "the log comes from an emulated device, which has no times; measure "
                "on a GPU");
   }
-  for (int i = 0; i < STAGES; i++) KC_TRY(number(r, object, names[i], &at[i]));
+  KC_TRY(number(r, object, names[AT_ARRIVAL], &at[AT_ARRIVAL]));
+  for (int i = AT_QUEUED; i < STAGES; i++) {
+    struct kc_json_value stage;
+    if (kc_json_find(object, names[i], &stage) && stage.kind == KC_JSON_NULL) row.ok = false;
+    else KC_TRY(number(r, object, names[i], &at[i]));
+  }
   KC_TRY(number(r, object, "input_toks", &input));
   KC_TRY(number(r, object, "output_toks", &output));
   KC_TRY(tokens(r, "input_toks", input, &row.input_tokens));
   KC_TRY(tokens(r, "output_toks", output, &row.output_tokens));
-  for (int i = AT_QUEUED; i < AT_LAST; i++) {
+  for (int i = AT_QUEUED; i < AT_LAST && row.ok; i++) {
     if (at[i + 1] < at[i]) return bad(r, names[i + 1], "lies before the stage that it follows");
   }
   /* Until the clocks are matched (match_clocks), times stand on the server's clock. */
@@ -109,7 +133,8 @@ static enum kc_err benchlog_row(struct reading *r, const struct kc_json_value *o
   row.queue_s = at[AT_SCHEDULED];
   row.ttft_s = at[AT_FIRST];
   row.e2e_s = at[AT_LAST];
-  row.ok = row.output_tokens > 0;
+  if (row.output_tokens == 0) fail_row(r, &row, KC_LOG_NO_OUTPUT, NULL);
+  else if (!row.ok) fail_row(r, &row, KC_LOG_NO_TIMES, NULL);
   KC_TRY(add_gap(r, at[AT_QUEUED])); /* taken out again by match_clocks */
   return add_row(r, &row);
 }
@@ -117,14 +142,15 @@ static enum kc_err benchlog_row(struct reading *r, const struct kc_json_value *o
 static void match_clocks(struct kc_serving_log *log)
 {
   KC_ASSERT(log->gap_count == log->count && log->count > 0);
-  double offset = log->gap_s[0] - log->row[0].arrival_s;
-  for (size_t i = 1; i < log->count; i++) {
+  double offset = INFINITY;
+  for (size_t i = 0; i < log->count; i++) {
     const double d = log->gap_s[i] - log->row[i].arrival_s;
-    if (d < offset) offset = d;
+    if (log->row[i].ok && d < offset) offset = d;
   }
   for (size_t i = 0; i < log->count; i++) {
     struct kc_log_request *row = &log->row[i];
     const double arrival = row->arrival_s + offset;
+    if (!row->ok) continue;
     row->queue_s -= arrival;
     row->ttft_s -= arrival;
     row->e2e_s -= arrival;
@@ -135,7 +161,7 @@ static void match_clocks(struct kc_serving_log *log)
 
 /* ---- bench-result ---- */
 
-enum { OF_INPUT, OF_OUTPUT, OF_TTFT, OF_ITLS, OF_START, LISTS };
+enum { OF_INPUT, OF_OUTPUT, OF_TTFT, OF_ITLS, OF_START, OF_ERROR, LISTS };
 
 static enum kc_err sum_gaps(struct reading *r, const struct kc_json_value *list, double *sum)
 {
@@ -153,53 +179,56 @@ static enum kc_err sum_gaps(struct reading *r, const struct kc_json_value *list,
   return cursor.fault == KC_JSON_OK ? KC_OK : bad(r, "itls", kc_json_fault_text(cursor.fault));
 }
 
+/* A request that failed has 0 tokens and times of 0, or an error beside what came before it. */
 static enum kc_err result_row(struct reading *r, const struct kc_json_value item[LISTS],
-                              bool has_start)
+                              const bool there[LISTS])
 {
   double input, output, gaps = 0;
-  struct kc_log_request row = {.queue_s = -1};
+  struct kc_log_request row = {.queue_s = -1, .ok = true};
   if (!as_number(&item[OF_INPUT], &input) || !as_number(&item[OF_OUTPUT], &output) ||
       !as_number(&item[OF_TTFT], &row.ttft_s)) {
     return bad(r, "input_lens, output_lens, ttfts", "hold what is no number");
   }
   KC_TRY(tokens(r, "input_lens", input, &row.input_tokens));
   KC_TRY(tokens(r, "output_lens", output, &row.output_tokens));
-  KC_TRY(sum_gaps(r, &item[OF_ITLS], &gaps));
-  if (has_start && !as_number(&item[OF_START], &row.arrival_s)) {
+  if (there[OF_START] && !as_number(&item[OF_START], &row.arrival_s)) {
     return bad(r, "start_times", "holds what is no number");
   }
+  if (there[OF_ERROR] && item[OF_ERROR].kind == KC_JSON_STRING && item[OF_ERROR].bytes > 0) {
+    fail_row(r, &row, KC_LOG_ERROR, &item[OF_ERROR]);
+  } else if (row.output_tokens == 0) {
+    fail_row(r, &row, KC_LOG_NO_OUTPUT, NULL);
+  } else if (row.ttft_s <= 0) {
+    fail_row(r, &row, KC_LOG_NO_TIMES, NULL);
+  } else {
+    KC_TRY(sum_gaps(r, &item[OF_ITLS], &gaps));
+  }
   row.e2e_s = row.ttft_s + gaps;
-  row.ok = row.output_tokens > 0 && row.ttft_s > 0;
   return add_row(r, &row);
 }
 
 static enum kc_err result_rows(struct reading *r, const struct kc_json_value *object)
 {
   static const char *const names[LISTS] = {"input_lens", "output_lens", "ttfts", "itls",
-                                           "start_times"};
+                                           "start_times", "errors"};
   struct kc_json_value list, item[LISTS];
   struct kc_json_cursor cursor[LISTS];
-  int lists = LISTS;
+  bool there[LISTS];
   for (int i = 0; i < LISTS; i++) {
-    const bool there = kc_json_find(object, names[i], &list) && list.kind == KC_JSON_ARRAY;
-    if (!there && i == OF_START) {
-      lists = OF_START; /* older versions: all arrive at 0 */
-      break;
-    }
-    if (!there) {
-      return bad(r, names[i], "is no list; was the benchmark run with --save-detailed (vLLM) or "
-                 "--output-details (SGLang)?");
-    }
-    kc_json_open(&cursor[i], &list);
+    there[i] = kc_json_find(object, names[i], &list) && list.kind == KC_JSON_ARRAY;
+    if (there[i]) kc_json_open(&cursor[i], &list);
+    if (there[i] || i == OF_START || i == OF_ERROR) continue; /* older versions: all arrive at 0 */
+    return bad(r, names[i], "is no list; was the benchmark run with --save-detailed (vLLM) or "
+               "--output-details (SGLang)?");
   }
-  r->log->has_arrivals = lists == LISTS;
+  r->log->has_arrivals = there[OF_START];
   while (kc_json_next_item(&cursor[OF_INPUT], &item[OF_INPUT])) {
-    for (int i = OF_OUTPUT; i < lists; i++) {
-      if (!kc_json_next_item(&cursor[i], &item[i])) {
+    for (int i = OF_OUTPUT; i < LISTS; i++) {
+      if (there[i] && !kc_json_next_item(&cursor[i], &item[i])) {
         return bad(r, names[i], "has fewer entries than input_lens");
       }
     }
-    KC_TRY(result_row(r, item, lists == LISTS));
+    KC_TRY(result_row(r, item, there));
   }
   return cursor[OF_INPUT].fault == KC_JSON_OK
              ? KC_OK : bad(r, "input_lens", kc_json_fault_text(cursor[OF_INPUT].fault));
@@ -207,27 +236,55 @@ static enum kc_err result_rows(struct reading *r, const struct kc_json_value *ob
 
 /* ---- aiperf ---- */
 
-/* {"value": 51.2, "unit": "ms"} in seconds; a bare number is milliseconds. */
-static enum kc_err duration(const struct reading *r, const struct kc_json_value *metrics,
-                            const char *key, double *out)
+/* What one of a metric's unit is in seconds; 0 = no unit of time. A bare number is milliseconds. */
+static double seconds_of_unit(const struct kc_json_value *figure)
 {
   static const struct { const char *unit; double seconds; } units[] = {
     {"ms", 1e-3}, {"s", 1}, {"sec", 1}, {"us", 1e-6}, {"ns", 1e-9}};
-  struct kc_json_value figure, value, unit;
+  struct kc_json_value unit;
+  if (figure->kind == KC_JSON_NUMBER) return 1e-3;
+  if (figure->kind != KC_JSON_OBJECT || !kc_json_find(figure, "unit", &unit)) return 0;
+  for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+    if (kc_json_is(&unit, units[i].unit)) return units[i].seconds;
+  }
+  return 0;
+}
+
+/* {"value": 51.2, "unit": "ms"} in seconds. */
+static enum kc_err duration(const struct reading *r, const struct kc_json_value *metrics,
+                            const char *key, double *out)
+{
+  struct kc_json_value figure, value;
   if (!kc_json_find(metrics, key, &figure)) return bad(r, key, "is missing");
-  if (figure.kind == KC_JSON_NUMBER && as_number(&figure, out)) {
-    *out *= 1e-3;
+  value = figure;
+  const double unit = seconds_of_unit(&figure);
+  const bool found = figure.kind != KC_JSON_OBJECT || kc_json_find(&figure, "value", &value);
+  if (unit > 0 && found && as_number(&value, out) && *out >= 0) {
+    *out *= unit;
     return KC_OK;
   }
-  if (figure.kind == KC_JSON_OBJECT && kc_json_find(&figure, "value", &value) &&
-      as_number(&value, out) && kc_json_find(&figure, "unit", &unit)) {
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-      if (!kc_json_is(&unit, units[i].unit)) continue;
-      *out *= units[i].seconds;
-      return KC_OK;
-    }
+  return bad(r, key, "expected a value of 0 or more with its unit (ms, s, us, ns)");
+}
+
+/* The gaps between the chunks of an answer, which a benchmark lists when asked to. */
+static enum kc_err chunk_gaps(struct reading *r, const struct kc_json_value *metrics)
+{
+  static const char key[] = "inter_chunk_latency";
+  struct kc_json_value figure, list, item;
+  struct kc_json_cursor cursor;
+  double gap;
+  if (!kc_json_find(metrics, key, &figure) || figure.kind != KC_JSON_OBJECT ||
+      !kc_json_find(&figure, "value", &list) || list.kind != KC_JSON_ARRAY) {
+    return KC_OK;
   }
-  return bad(r, key, "expected a value with its unit (ms, s, us, ns)");
+  const double unit = seconds_of_unit(&figure);
+  if (unit <= 0) return bad(r, key, "expected a unit (ms, s, us, ns)");
+  kc_json_open(&cursor, &list);
+  while (kc_json_next_item(&cursor, &item)) {
+    if (!as_number(&item, &gap) || gap < 0) return bad(r, key, "holds what is no duration");
+    KC_TRY(add_gap(r, gap * unit));
+  }
+  return cursor.fault == KC_JSON_OK ? KC_OK : bad(r, key, kc_json_fault_text(cursor.fault));
 }
 
 static enum kc_err count_of(const struct reading *r, const struct kc_json_value *metrics,
@@ -244,26 +301,55 @@ static enum kc_err count_of(const struct reading *r, const struct kc_json_value 
                                        : bad(r, key, "is not a number");
 }
 
+static enum kc_err aiperf_answer(struct reading *r, const struct kc_json_value *metrics,
+                                 struct kc_log_request *row)
+{
+  struct kc_json_value first;
+  if (metrics->kind != KC_JSON_OBJECT) return bad(r, "metrics", "is no object");
+  KC_TRY(count_of(r, metrics, "input_sequence_length", &row->input_tokens));
+  KC_TRY(count_of(r, metrics, "output_sequence_length", &row->output_tokens));
+  KC_TRY(duration(r, metrics, "request_latency", &row->e2e_s));
+  if (row->output_tokens == 0) {
+    fail_row(r, row, KC_LOG_NO_OUTPUT, NULL);
+    return KC_OK;
+  }
+  if (!kc_json_find(metrics, "time_to_first_token", &first) || first.kind == KC_JSON_NULL) {
+    fail_row(r, row, KC_LOG_NO_TIMES, NULL); /* the answer was not streamed */
+    return KC_OK;
+  }
+  KC_TRY(duration(r, metrics, "time_to_first_token", &row->ttft_s));
+  if (row->e2e_s < row->ttft_s) return bad(r, "request_latency", "is less than the first token's");
+  return chunk_gaps(r, metrics);
+}
+
 static enum kc_err aiperf_row(struct reading *r, const struct kc_json_value *object)
 {
-  struct kc_json_value metrics, metadata, error;
-  struct kc_log_request row = {.queue_s = -1};
-  double start;
-  if (!kc_json_find(object, "metrics", &metrics) || metrics.kind != KC_JSON_OBJECT) {
-    return bad(r, "metrics", "is missing");
-  }
+  struct kc_json_value metrics, metadata, value;
+  struct kc_log_request row = {.queue_s = -1, .ok = true};
+  uint64_t start;
+  if (!kc_json_find(object, "metrics", &metrics)) return bad(r, "metrics", "is missing");
   if (!kc_json_find(object, "metadata", &metadata) || metadata.kind != KC_JSON_OBJECT) {
     return bad(r, "metadata", "is missing");
   }
-  KC_TRY(number(r, &metadata, "request_start_ns", &start));
-  row.arrival_s = start * 1e-9;
-  row.ok = !kc_json_find(object, "error", &error) || error.kind == KC_JSON_NULL;
-  if (!row.ok) return add_row(r, &row);
-  KC_TRY(duration(r, &metrics, "time_to_first_token", &row.ttft_s));
-  KC_TRY(duration(r, &metrics, "request_latency", &row.e2e_s));
-  KC_TRY(count_of(r, &metrics, "input_sequence_length", &row.input_tokens));
-  KC_TRY(count_of(r, &metrics, "output_sequence_length", &row.output_tokens));
-  if (row.e2e_s < row.ttft_s) return bad(r, "request_latency", "is less than the first token's");
+  if (!kc_json_find(&metadata, "request_start_ns", &value)) {
+    return bad(r, "request_start_ns", "is missing");
+  }
+  if (value.kind != KC_JSON_NUMBER || kc_json_u64(&value, &start) != KC_JSON_OK ||
+      start > INT64_MAX) {
+    return bad(r, "request_start_ns", "is not a whole number of ns");
+  }
+  /* Of 19 digits, more than a double has: counted from the first record's. */
+  if (r->log->count == 0) r->base_ns = start;
+  row.arrival_s = (double)((int64_t)start - (int64_t)r->base_ns) * 1e-9;
+  if (kc_json_find(&metadata, "was_cancelled", &value) && value.kind == KC_JSON_TRUE) {
+    fail_row(r, &row, KC_LOG_CANCELLED, NULL);
+  } else if (kc_json_find(object, "error", &value) && value.kind != KC_JSON_NULL) {
+    struct kc_json_value message = value;
+    if (value.kind == KC_JSON_OBJECT && !kc_json_find(&value, "message", &message)) message = value;
+    fail_row(r, &row, KC_LOG_ERROR, &message);
+  } else {
+    KC_TRY(aiperf_answer(r, &metrics, &row));
+  }
   return add_row(r, &row);
 }
 
@@ -279,6 +365,11 @@ static enum kc_err choose(struct reading *r, const struct kc_json_value *object)
     r->log->format = "bench-result";
   } else if (kc_json_find(object, "metrics", &value)) {
     r->log->format = "aiperf";
+  } else if (kc_json_find(object, "request_throughput", &value)) {
+    return kc_fail_at(r->diag, KC_ERR_INPUT, r->log->path, r->line, 0,
+                      "holds figures of a whole benchmark and no request; run it with "
+                      "--save-detailed (vLLM) or --output-details (SGLang), or give AIPerf's "
+                      "profile_export.jsonl");
   } else {
     return kc_fail_at(r->diag, KC_ERR_INPUT, r->log->path, r->line, 0,
                       "no measured requests: expected a per-request log with first_token_ts, the "
@@ -397,18 +488,67 @@ enum kc_err kc_serving_log_read(struct kc_serving_log *log, const char *path,
   memset(log, 0, sizeof *log);
   snprintf(log->path, sizeof log->path, "%s", path);
   KC_TRY(kc_file_open(&file, path, KC_LOG_BYTES_MAX, diag));
-  struct reading r = {log, diag, 1};
+  struct reading r = {.log = log, .diag = diag, .line = 1};
   enum kc_err err = read_text(&r, file.data, file.bytes);
   kc_file_close(&file);
   if (err == KC_OK && log->count == 0) {
     err = kc_fail_at(diag, KC_ERR_INPUT, path, 0, 0, "holds no request; expected a measured log");
   }
   if (err != KC_OK) return err;
+  log->in_file = log->count;
   if (strcmp(log->format, "benchlog") == 0) match_clocks(log);
   sort_rows(log);
   const double first = log->row[0].arrival_s;
   for (size_t i = 0; i < log->count; i++) log->row[i].arrival_s -= first;
   read_series(log);
+  return KC_OK;
+}
+
+/* ---- failures ---- */
+
+size_t kc_serving_log_failures(const struct kc_serving_log *log, char out[KC_LOG_FAILURES_BYTES])
+{
+  static const char *const words[KC_LOG_FAILURES] = {"with an error", "cancelled",
+                                                     "without output",
+                                                     "without a time to the first token"};
+  const char *const quote = log->failure_text[0] != '\0' ? "\"" : "";
+  const size_t size = KC_LOG_FAILURES_BYTES;
+  size_t all = 0, used;
+  for (int i = 0; i < KC_LOG_FAILURES; i++) all += log->failures[i];
+  out[0] = '\0';
+  if (all == 0) return 0;
+  used = (size_t)snprintf(out, size, "%zu of %zu requests", all, log->in_file);
+  const size_t head = used;
+  for (int i = 0; i < KC_LOG_FAILURES; i++) {
+    if (log->failures[i] == 0) continue;
+    used += (size_t)snprintf(out + used, size - used, "%s %zu %s", used == head ? ":" : ",",
+                             log->failures[i], words[i]);
+    if (i != KC_LOG_ERROR) continue;
+    used += (size_t)snprintf(out + used, size - used, " (the first is number %zu%s%s%s%s)",
+                             log->failure_number, quote[0] != '\0' ? ": " : "", quote,
+                             log->failure_text, quote);
+  }
+  KC_ASSERT(used < size);
+  return all;
+}
+
+enum kc_err kc_serving_log_drop_failed(struct kc_serving_log *log, struct kc_diag *diag)
+{
+  char why[KC_LOG_FAILURES_BYTES];
+  size_t kept = 0, timed = 0;
+  for (size_t i = 0; i < log->count; i++) timed += log->row[i].ok;
+  if (timed == 0) {
+    kc_serving_log_failures(log, why);
+    return kc_fail_at(diag, KC_ERR_INPUT, log->path, 0, 0, "no request was answered and timed, so "
+                      "there is nothing to fit: %s", why);
+  }
+  for (size_t i = 0; i < log->count; i++) {
+    if (!log->row[i].failed) log->row[kept++] = log->row[i];
+  }
+  KC_ASSERT(kept >= timed);
+  log->count = kept;
+  const double first = log->row[0].arrival_s;
+  for (size_t i = 0; i < kept; i++) log->row[i].arrival_s -= first;
   return KC_OK;
 }
 

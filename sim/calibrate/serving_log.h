@@ -29,6 +29,16 @@ struct kc_log_request {
   struct kc_log_spent first, whole; /* until the first token; until the end */
   uint32_t input_tokens, output_tokens;
   bool ok;            /* ended well and has both times */
+  bool failed;        /* the server did not answer it; a trace of the file flags it, too */
+};
+
+/* Why a request has no times. */
+enum kc_log_failure {
+  KC_LOG_ERROR,     /* the benchmark noted an error */
+  KC_LOG_CANCELLED, /* the client gave up */
+  KC_LOG_NO_OUTPUT, /* no token came back */
+  KC_LOG_NO_TIMES,  /* answered, but nobody measured the first token; not `failed` */
+  KC_LOG_FAILURES
 };
 
 struct kc_log_sample {
@@ -43,6 +53,10 @@ struct kc_serving_log {
   bool has_arrivals;
   struct kc_log_request *row;    /* heap */
   size_t count, room;
+  size_t in_file;                /* requests of the file; `count` of them are kept */
+  size_t failures[KC_LOG_FAILURES]; /* those that are not ok */
+  size_t failure_number;         /* the first with an error, from 1 in the file; 0 = none */
+  char failure_text[96];         /* its error, as the file has it */
   double *gap_s;                 /* heap: every gap between tokens that the file lists */
   size_t gap_count, gap_room;
   struct kc_log_sample *sample;  /* heap: timeseries.csv beside the file, if there is one */
@@ -55,6 +69,15 @@ struct kc_serving_log {
 enum kc_err kc_serving_log_read(struct kc_serving_log *log, const char *path,
                                 struct kc_diag *diag);
 void kc_serving_log_free(struct kc_serving_log *log);
+
+/* How many requests of the file are not ok, and in words: "12 of 300 requests: 10 with an error
+ * (the first is number 17: \"timed out\"), 2 without output". `out` is empty when all are ok. */
+enum { KC_LOG_FAILURES_BYTES = 320 };
+size_t kc_serving_log_failures(const struct kc_serving_log *log, char out[KC_LOG_FAILURES_BYTES]);
+
+/* Takes the failed rows out, as a trace that drops failed and cancelled requests does. KC_ERR_INPUT
+ * when nothing is left that has times. */
+enum kc_err kc_serving_log_drop_failed(struct kc_serving_log *log, struct kc_diag *diag);
 
 /* What our own server did with a request. `parted`: the outcome says what its time was spent on. */
 struct kc_log_request kc_log_request_of(const struct kc_outcome *outcome, uint32_t input_tokens,

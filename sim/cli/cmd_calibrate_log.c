@@ -176,21 +176,26 @@ static int report(const struct kc_replay_fit *fit, const struct log_arguments *a
 
 /* ---- the command ---- */
 
-/* The scenario with this trace. */
-static enum kc_err load(struct kc_scenario *scenario, const char *path, const char *trace,
-                        struct kc_diag_list *problems)
+/* The scenario with this trace. Of the log itself without the requests that failed, which it tells
+ * little of (kc_serving_log_drop_failed); another trace holds them all, or says itself. */
+static enum kc_err load(struct kc_scenario *scenario, const char *path,
+                        const struct log_arguments *a, struct kc_diag_list *problems)
 {
   char set[KC_DIAG_PATH_BYTES + 32];
-  const char *const sets[] = {set};
-  snprintf(set, sizeof set, "workload.trace=%s", trace);
-  return kc_scenario_load(scenario, path, sets, 1, problems);
+  const char *const sets[] = {set, "workload.failed=drop", "workload.cancelled=drop",
+                              "workload.zero_output=drop"};
+  snprintf(set, sizeof set, "workload.trace=%s", a->has_trace ? a->trace : a->log);
+  return kc_scenario_load(scenario, path, sets, a->has_trace ? 1 : 4, problems);
 }
 
-/* A log that does not say when its requests came is no load; a trace of them does. */
+/* A log that does not say when its requests came is no load; a trace of them does. Requests that
+ * failed are told of and left out. */
 static enum kc_err read_log(struct kc_serving_log *log, const struct log_arguments *a,
                             struct kc_diag *diag)
 {
   KC_TRY(kc_serving_log_read(log, a->log, diag));
+  if (!a->has_trace) KC_TRY(kc_serving_log_drop_failed(log, diag));
+  kc_compare_note_failures(log, "left out of the fit");
   if (log->has_arrivals || a->has_trace) return KC_OK;
   return kc_fail_at(diag, KC_ERR_INPUT, a->log, 0, 0, "has no start_times, so nothing says when "
                     "its requests were sent; give a trace of them with --trace, or measure again "
@@ -213,8 +218,7 @@ int kc_cmd_calibrate_log(int argc, char **argv)
   }
   enum kc_err err = read_log(&log, &a, &diag);
   struct kc_replay_fit fit = {.scenario = scenario, .log = &log, .first = a.fit_first};
-  const char *const trace = a.has_trace ? a.trace : a.log;
-  if (err == KC_OK && load(scenario, path[0], trace, &problems) != KC_OK) {
+  if (err == KC_OK && load(scenario, path[0], &a, &problems) != KC_OK) {
     status = kc_cli_fail_list(&problems);
   } else {
     if (err == KC_OK) err = read_terms(&fit, a.fit, &diag);

@@ -217,6 +217,10 @@ int kc_cmd_compare(int argc, char **argv)
   if (err == KC_OK) err = load_side(&b, side[1], &diag);
   if (err == KC_OK) err = kc_compare(&comparison, &a, &b, args.linear, &diag);
   if (err == KC_OK && args.has_db) err = keep(args.db, &comparison, &a, &b, &diag);
+  if (err == KC_OK) {
+    kc_compare_note_failures(&a, "without an answer to compare");
+    kc_compare_note_failures(&b, "without an answer to compare");
+  }
   status = err == KC_OK ? print(&comparison, &a, &b, &args) : kc_cli_fail(&diag);
   kc_serving_log_free(&a);
   kc_serving_log_free(&b);

@@ -97,6 +97,15 @@ void kc_compare_print_seconds(const struct kc_serving_log *a, const struct kc_se
   }
 }
 
+void kc_compare_note_failures(const struct kc_serving_log *log, const char *what)
+{
+  char text[KC_LOG_FAILURES_BYTES], path[KC_DIAG_PATH_BYTES];
+  if (kc_serving_log_failures(log, text) == 0) return;
+  snprintf(path, sizeof path, "%s", log->path);
+  kc_text_clean(path);
+  kc_cli_note("%s: %s: %s", path, what, text);
+}
+
 /* ---- JSON ---- */
 
 static json_t *metrics_json(const struct kc_comparison *c)

@@ -13,6 +13,9 @@ void kc_compare_print_stages(const struct kc_comparison *c);
 /* Running and waiting on both sides, at most `lines` instants; nothing without a series. */
 void kc_compare_print_seconds(const struct kc_serving_log *a, const struct kc_serving_log *b,
                               uint32_t lines);
+/* A note on stderr of the requests that have no times, "PATH: `what`: 12 of 300 requests: ...";
+ * nothing without any. */
+void kc_compare_note_failures(const struct kc_serving_log *log, const char *what);
 /* {"metrics": ..., "stages": ..., "requests": ..., "seconds": ...}; a new reference. */
 json_t *kc_compare_json(const struct kc_comparison *c, const struct kc_serving_log *a,
                         const struct kc_serving_log *b);

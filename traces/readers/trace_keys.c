@@ -234,7 +234,8 @@ static enum kc_err put_value(struct kc_trace_builder *builder, int16_t index,
   }
   *seen |= bit;
   if (value->kind == KC_JSON_NULL) {
-    kc_trace_note_count(builder, KC_NOTE_NULL_CELLS, 1);
+    const bool said = (builder->reader->null_says >> index & 1) != 0;
+    kc_trace_note_count(builder, KC_NOTE_NULL_CELLS, !said);
     return KC_OK;
   }
   builder->cell_of[column->role] = (int32_t)column->role;

@@ -104,6 +104,7 @@ struct kc_trace_reader {
   enum kc_framing framing;
   const struct kc_trace_column *column;
   uint32_t column_count;
+  uint32_t null_says;  /* JSON, bit i: null is a value of column i, and no gap to be counted */
   bool lengths_only;   /* parse_row sets arrival, input and output, always, and nothing else */
   bool prefix_ids;
   bool adds_past;      /* prompts are incremental in the file: the reader adds the kept context */
@@ -144,6 +145,7 @@ extern const struct kc_trace_reader kc_reader_weka;
 extern const struct kc_trace_reader kc_reader_llmservingsim;
 extern const struct kc_trace_reader kc_reader_benchlog;
 extern const struct kc_trace_reader kc_reader_bench_result;
+extern const struct kc_trace_reader kc_reader_aiperf;
 
 /* The table, ended by NULL. */
 extern const struct kc_trace_reader *const kc_trace_readers[];

@@ -28,6 +28,7 @@ const struct kc_trace_reader *const kc_trace_readers[] = {
     &kc_reader_llmservingsim,
     &kc_reader_benchlog,
     &kc_reader_bench_result,
+    &kc_reader_aiperf,
     NULL,
 };
 

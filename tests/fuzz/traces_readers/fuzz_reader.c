@@ -149,7 +149,8 @@ static bool parse_one(const uint8_t *data, size_t size, const struct kc_trace_op
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   static const char *const formats[] = {"burstgpt", "tracelab", "tracelab-rounds", "weka",
-                                        "llmservingsim", "benchlog", "bench-result"};
+                                        "llmservingsim", "benchlog", "bench-result",
+                                        "aiperf"};
   const char *const only = fuzz_only_format();
   struct kc_trace_options options;
   kc_trace_options_default(&options);

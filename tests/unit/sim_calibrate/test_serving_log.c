@@ -137,6 +137,90 @@ static void test_aiperf_units(void **state)
   kc_serving_log_free(&log);
 }
 
+/* 100 ns apart in 19 digits, which a double cannot tell: the order is that of the digits. Gaps come
+ * in the unit of their list. What has no first token stays, what failed can be taken out. */
+static void test_aiperf_failures_and_nanoseconds(void **state)
+{
+#define RECORD(ns, more, metrics, error)                                                    \
+  "{\"metadata\": {\"request_start_ns\": " ns more "}, \"metrics\": " metrics ", \"error\": " \
+  error "}\n"
+#define FIGURES(input, first)                                                               \
+  "{" first "\"request_latency\": {\"value\": 20, \"unit\": \"ms\"}, "                        \
+  "\"input_sequence_length\": " input ", "                                                  \
+  "\"output_sequence_length\": {\"value\": 3, \"unit\": \"tokens\"}, "                        \
+  "\"inter_chunk_latency\": {\"value\": [2000, 3000], \"unit\": \"us\"}}"
+#define FIRST "\"time_to_first_token\": {\"value\": 15, \"unit\": \"ms\"}, "
+  static const char text[] =
+      RECORD("1759813207532900500", "", FIGURES("12", FIRST), "null")
+      RECORD("1759813207532900400", "", FIGURES("11", FIRST), "null")
+      RECORD("1759813207532900300", "", FIGURES("10", ""), "null")
+      RECORD("1759813207532900600", ", \"was_cancelled\": true", "{}", "{\"code\": 499}")
+      RECORD("1759813207532900100", "", "null", "{\"code\": 500, \"message\": \"no\\tway\"}");
+  struct kc_serving_log log;
+  struct kc_diag diag;
+  char words[KC_LOG_FAILURES_BYTES];
+  (void)state;
+  assert_int_equal(KC_OK, read_text(&log, text, &diag));
+  assert_int_equal(5, log.count);
+  assert_true(log.row[0].failed && !log.row[1].failed && !log.row[1].ok && log.row[2].ok);
+  for (uint32_t i = 1; i < 4; i++) assert_int_equal(9 + i, log.row[i].input_tokens);
+  near(400e-9, log.row[3].arrival_s);
+  assert_int_equal(4, log.gap_count); /* of the two that have times */
+  near(0.003, log.gap_s[1]);
+  assert_int_equal(3, kc_serving_log_failures(&log, words));
+  assert_string_equal("3 of 5 requests: 1 with an error (the first is number 5: \"no\\tway\"), "
+                      "1 cancelled, 1 without a time to the first token", words);
+  assert_int_equal(KC_OK, kc_serving_log_drop_failed(&log, &diag));
+  assert_int_equal(3, log.count);
+  near(200e-9, log.row[2].arrival_s);
+  assert_int_equal(3, kc_serving_log_failures(&log, words)); /* of the file, not of what is left */
+  kc_serving_log_free(&log);
+}
+
+/* An error beside some tokens is a failure; so are 0 tokens without one.
+ * Their gaps do not count. */
+static void test_result_failures(void **state)
+{
+  struct kc_serving_log log;
+  struct kc_diag diag;
+  (void)state;
+  assert_int_equal(KC_OK, read_text(&log,
+      "{\"input_lens\": [10, 20, 30, 40], \"output_lens\": [3, 2, 0, 4],\n"
+      "\"start_times\": [4.0, 5.5, 0, 6], \"ttfts\": [0.5, 0.25, 0, 0],\n"
+      "\"itls\": [[0.1, 0.3], [0.1], [], [1]],\n"
+      "\"errors\": [\"\", \"reset\", \"\", \"\"]}\n", &diag));
+  assert_int_equal(1, log.failures[KC_LOG_ERROR]);
+  assert_int_equal(1, log.failures[KC_LOG_NO_OUTPUT]);
+  assert_int_equal(1, log.failures[KC_LOG_NO_TIMES]);
+  assert_int_equal(2, log.gap_count);
+  assert_int_equal(KC_OK, kc_serving_log_drop_failed(&log, &diag));
+  assert_int_equal(2, log.count);
+  assert_true(log.row[0].ok && log.row[0].input_tokens == 10 && log.row[1].input_tokens == 40);
+  near(0, log.row[0].arrival_s); /* not from the 0 of the request that was never sent */
+  near(2, log.row[1].arrival_s);
+  kc_serving_log_free(&log);
+}
+
+/* Stages that never came are null; the clocks are matched without them. */
+static void test_benchlog_failures(void **state)
+{
+  char text[1024];
+  struct kc_serving_log log;
+  struct kc_diag diag;
+  (void)state;
+  snprintf(text, sizeof text, "%s%s", benchlog,
+           "{\"request_id\": \"c\", \"input_toks\": 4, \"output_toks\": 0,"
+           " \"arrival_time\": 1002, \"queued_ts\": 1, \"scheduled_ts\": null,"
+           " \"first_token_ts\": null, \"last_token_ts\": null}\n");
+  assert_int_equal(KC_OK, read_text(&log, text, &diag));
+  assert_int_equal(3, log.count);
+  assert_true(log.row[2].failed);
+  near(1.5, log.row[1].ttft_s);
+  assert_int_equal(KC_OK, kc_serving_log_drop_failed(&log, &diag));
+  assert_int_equal(2, log.count);
+  kc_serving_log_free(&log);
+}
+
 static void refuse(const char *text, const char *part)
 {
   struct kc_serving_log log;
@@ -152,6 +236,7 @@ static void test_what_is_wrong_is_said(void **state)
   refuse("", "no request");
   refuse("{\"a\": 1}\n", "no measured requests");
   refuse("{\"first_token_ts\": 1}\n", "arrival_time: is missing");
+  refuse("{\"mean_ttft_ms\": 3, \"request_throughput\": 1}\n", "--save-detailed");
   refuse("{\"input_lens\": [1], \"output_lens\": [1], \"ttfts\": [1]}", "itls: is no list");
   refuse("{\"input_lens\": [1, 2], \"output_lens\": [1], \"ttfts\": [1, 1], \"itls\": [[], []]}",
          "fewer entries");
@@ -252,6 +337,9 @@ int main(void)
       cmocka_unit_test(test_benchlog_matches_clocks_and_sorts),
       cmocka_unit_test(test_bench_result),
       cmocka_unit_test(test_aiperf_units),
+      cmocka_unit_test(test_aiperf_failures_and_nanoseconds),
+      cmocka_unit_test(test_result_failures),
+      cmocka_unit_test(test_benchlog_failures),
       cmocka_unit_test(test_what_is_wrong_is_said),
       cmocka_unit_test(test_percentiles),
       cmocka_unit_test(test_comparison_finds_the_stage),

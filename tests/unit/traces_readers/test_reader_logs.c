@@ -217,6 +217,69 @@ static void result_messages(void **state)
   check_messages("bench-result", table, sizeof table / sizeof table[0]);
 }
 
+/* ---- AIPerf ---- */
+
+#define SENT(ns, more) "{\"metadata\": {\"session_num\": 0, \"request_start_ns\": " ns more "}, "
+#define TOKENS(name, n) "\"" name "\": {\"value\": " n ", \"unit\": \"tokens\"}"
+#define LENGTHS(in, out)                                                                      \
+  "\"metrics\": {" TOKENS("input_sequence_length", in) ", \"time_to_first_token\": "          \
+  "{\"value\": 4.9, \"unit\": \"ms\"}, " TOKENS("output_sequence_length", out) "}, "
+
+/* Nanoseconds of 19 digits are beyond a double's; a line is written when its request ends. */
+static void aiperf_records(void **state)
+{
+  (void)state;
+  struct kc_trace trace;
+  reader_parse(&trace,
+               SENT("1759813207532900363", "") LENGTHS("550", "9") "\"error\": null}\n"
+               SENT("1759813207532900362", ", \"was_cancelled\": false") LENGTHS("20", "90")
+               "\"error\": null, \"trace_data\": {}}\n"
+               SENT("1759813207532900365", ", \"was_cancelled\": true") "\"metrics\": {"
+               TOKENS("error_isl", "551") "}, \"error\": {\"code\": 499}}\n"
+               SENT("1759813207532900366", "") "\"metrics\": null, "
+               "\"error\": {\"code\": 500}}\n");
+  static const uint32_t inputs[] = {20, 550, 551, 1}, outputs[] = {90, 9, 1, 1};
+  static const unsigned flags[] = {0, 0, KC_ROW_CANCELLED, KC_ROW_FAILED};
+  assert_string_equal(trace.format, "aiperf");
+  assert_int_equal(trace.count, 4);
+  for (uint64_t i = 0; i < 4; i++) {
+    assert_int_equal(trace.row[i].input_tokens, inputs[i]);
+    assert_int_equal(trace.row[i].output_tokens, outputs[i]);
+    assert_flags(&trace, i, flags[i]);
+  }
+  assert_true(trace.row[1].arrival_ps == KC_PS_PER_NS && trace.span_ps == 4 * KC_PS_PER_NS);
+  assert_int_equal(trace.note[KC_NOTE_NULL_CELLS], 0); /* null says that there was no error */
+  assert_string_equal(trace.ignored_columns, "trace_data");
+  kc_trace_free(&trace);
+}
+
+static void aiperf_messages(void **state)
+{
+  (void)state;
+  static const struct reader_message table[] = {
+      {"{\"metadata\": null, \"metrics\": {}}",
+       "t.json:1: metadata is null: expected an object with request_start_ns"},
+      {"{\"metadata\": {\"session_num\": 0}, \"metrics\": {}}",
+       "t.json:1:14: metadata without request_start_ns"},
+      {SENT("1.5e9", "") "\"metrics\": [1]}",
+       "t.json:1:72: metrics is \"[1]\": expected an object of figures"},
+      {SENT("5", "") "\"metrics\": {" TOKENS("output_sequence_length", "5") "}}",
+       "t.json:1:68: a request that did not fail, without input_sequence_length"},
+      {SENT("5", "") "\"metrics\": {" TOKENS("input_sequence_length", "5") "}}",
+       "t.json:1:68: a request that did not fail, without output_sequence_length"},
+      {SENT("5", "") LENGTHS("13.7", "5") "\"error\": null}",
+       "t.json:1:104: input_sequence_length is \"13.7\": expected a whole number from 0 to "
+       "4294967295"},
+      {SENT("-5", "") LENGTHS("13", "5") "\"error\": null}",
+       "t.json:1:53: request_start_ns is \"-5\": it is negative; expected a number of ns, 0 or "
+       "more"},
+      {SENT("5", "") "\"metrics\": {\"input_sequence_length\": {\"unit\": \"tokens\"}}}",
+       "t.json:1:94: input_sequence_length is \"{\"unit\": \"tokens\"}\": expected a value with "
+       "its unit"},
+  };
+  check_messages("aiperf", table, sizeof table / sizeof table[0]);
+}
+
 /* A null where every object needs a value is refused at its line, whatever the reader. */
 static void nulls_in_required_keys(void **state)
 {
@@ -295,6 +358,8 @@ int main(void)
       cmocka_unit_test(vllm_result_with_start_times),
       cmocka_unit_test(sglang_result_has_no_start_times),
       cmocka_unit_test(result_messages),
+      cmocka_unit_test(aiperf_records),
+      cmocka_unit_test(aiperf_messages),
       cmocka_unit_test(nulls_in_required_keys),
       cmocka_unit_test(runs_agree_about_times),
       cmocka_unit_test(stated_units_hold),

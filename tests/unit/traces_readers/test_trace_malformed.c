@@ -36,7 +36,7 @@
   "a line, a document that is an object, or CSV with a header line"
 #define FORMATS                                                                                 \
   "azure, vidur, kvcap-trace, mooncake, bailian, servegen, burstgpt, tracelab, tracelab-rounds, " \
-  "weka, llmservingsim, benchlog, bench-result"
+  "weka, llmservingsim, benchlog, bench-result, aiperf"
 #define TOO_FAR \
   ": more than 106 days away from another row, which is as long as a run can be; split the trace"
 

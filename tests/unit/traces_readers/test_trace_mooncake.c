@@ -163,8 +163,8 @@ static void pitfall_11_format_insists(void **state)
                "\"hash_ids\": [0, 1]}");
   expect_error("{\"a\": 1}\n", NULL, KC_ERR_INPUT,
                "t.jsonl:1: no known JSON trace format has these keys: a; known are mooncake, "
-               "bailian, servegen, tracelab-rounds, weka, llmservingsim, benchlog, bench-result "
-               "(traces/FORMATS.md lists their keys)");
+               "bailian, servegen, tracelab-rounds, weka, llmservingsim, benchlog, bench-result, "
+               "aiperf (traces/FORMATS.md lists their keys)");
 }
 
 /* 12: a key that only some rows have; 34: rows without ids among others. */
