@@ -52,7 +52,8 @@ static const struct kc_option options[] = {
     {.key = "intervals", .type = KC_OPTION_U32, .offset = FIELD(replicates),
      .set_offset = FIELD(intervals_given), .min = 2, .max = KC_INTERVALS_MAX, .unit = "replicates",
      .help = "Run again so often, with other seeds and step times as wrong as the profile admits, "
-             "and print where the figures lie."},
+             "and print where the figures lie; at least 20 % (assumed) to either side where they "
+             "are extrapolated or rest on a datasheet."},
     {.key = "require", .type = KC_OPTION_LIST, .offset = FIELD(require), .values = "FIGURE<=N",
      .help = "Exit with status 1 unless the run has it: a figure, one of <= < >= >, a number, such "
              "as 'ttft_p95_ms<=500' or 'usd_per_mtok<=3'; repeatable."},

@@ -325,6 +325,10 @@ static json_t *intervals_of(const struct kc_intervals *intervals)
   json_object_set_new(object, "replicates", count(intervals->replicates));
   json_object_set_new(object, "time_deviation_percent", json_real(intervals->time_percent));
   json_object_set_new(object, "host_unknown", json_boolean(intervals->host_unknown));
+  json_object_set_new(object, "trust", json_string(kc_cost_level_name(intervals->level)));
+  json_object_set_new(object, "least_percent",
+                      intervals->level == KC_LEVEL_CALIBRATED
+                          ? json_null() : json_real(100 * KC_INTERVALS_LEAST));
   json_object_set_new(object, "seed_matters", json_boolean(intervals->seed_matters));
   return object;
 }

@@ -438,17 +438,22 @@ static const enum kc_figure interval_figures[] = {
 static void print_intervals(const struct kc_intervals *intervals)
 {
   if (intervals == NULL) return;
-  printf("\n  intervals of %u replicates: kernels %.2g %% (one deviation)%s%s\n",
+  const char *level = kc_cost_level_name(intervals->level);
+  printf("\n  intervals of %u replicates: kernels %.2g %% (one deviation)%s%s (%s)\n",
          intervals->replicates, intervals->time_percent,
          intervals->left_out ? ", parameters of fits without one row"
              : intervals->host_unknown ? ", host up to 1 ms a step more" : ", host 10 %",
-         intervals->seed_matters ? ", other seeds" : "; the workload has no random part");
+         intervals->seed_matters ? ", other seeds" : "; the workload has no random part", level);
+  if (intervals->level != KC_LEVEL_CALIBRATED) {
+    printf("            no end nearer than %.0f %% to the figure above, as nothing measured vouches "
+           "for it\n", 100 * KC_INTERVALS_LEAST);
+  }
   printf("  %-14s %12s %12s %12s\n", "", "5 %", "median", "95 %");
   for (size_t f = 0; f < sizeof interval_figures / sizeof interval_figures[0]; f++) {
     const struct kc_interval *i = &intervals->figure[interval_figures[f]];
     if (i->count == 0) continue;
-    printf("  %-14s %12.2f %12.2f %12.2f\n", kc_figure_name(interval_figures[f]), i->low,
-           i->median, i->high);
+    printf("  %-14s %12.2f %12.2f %12.2f   %s\n", kc_figure_name(interval_figures[f]), i->low,
+           i->median, i->high, level);
   }
 }
 

@@ -2,6 +2,7 @@
 #include "sim/scenario/intervals.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/random.h"
 
@@ -54,8 +55,8 @@ static void draw_parameters(struct kc_gpu_profile *profile, struct kc_random *ra
   if (!profile->host_measured) profile->host_step_us += HOST_UNKNOWN_US * uniform(random);
 }
 
-static enum kc_err run_once(struct kc_figure_set *values, const struct kc_scenario *scenario,
-                            struct kc_inputs *inputs,
+static enum kc_err run_once(struct kc_figure_set *values, enum kc_cost_level *level,
+                            const struct kc_scenario *scenario, struct kc_inputs *inputs,
                             bool (*interrupted)(void *context), struct kc_diag *diag)
 {
   struct kc_run *run = calloc(1, sizeof *run);
@@ -65,7 +66,10 @@ static enum kc_err run_once(struct kc_figure_set *values, const struct kc_scenar
     run->replay.interrupted = interrupted;
     err = kc_run_execute(run, diag);
   }
-  if (err == KC_OK) kc_figures_of_run(run, values);
+  if (err == KC_OK) {
+    kc_figures_of_run(run, values);
+    *level = kc_run_trust(run).level;
+  }
   kc_run_deinit(run);
   free(run);
   return err;
@@ -102,12 +106,39 @@ static void summarise(struct kc_intervals *out, const struct kc_figure_set *valu
   }
 }
 
+/* Is the figure as wrong as the step times may be? What an API bills is not. */
+static bool rests_on_times(enum kc_figure figure)
+{
+  static const char *const units[] = {"ms", "s", "h", "tok/s", "req/s", "USD", "kWh", "J"};
+  if (figure == KC_FIGURE_API_RATIO) return true;
+  if (figure == KC_FIGURE_API_USD || figure == KC_FIGURE_BREAK_EVEN_REQ_S) return false;
+  for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+    if (strcmp(kc_figure_unit(figure), units[i]) == 0) return true;
+  }
+  return false;
+}
+
+static void widen(struct kc_intervals *out, const struct kc_figure_set *own)
+{
+  if (out->level == KC_LEVEL_CALIBRATED) return;
+  for (int f = 0; f < KC_FIGURES; f++) {
+    struct kc_interval *interval = &out->figure[f];
+    if (interval->count == 0 || !own->known[f] || !rests_on_times((enum kc_figure)f)) continue;
+    const double low = own->value[f] * (1 - KC_INTERVALS_LEAST);
+    const double high = own->value[f] * (1 + KC_INTERVALS_LEAST);
+    KC_ASSERT(low <= high);
+    if (low < interval->low) interval->low = low;
+    if (high > interval->high) interval->high = high;
+  }
+}
+
 static enum kc_err replicate(struct kc_figure_set *values, struct kc_scenario *changed,
                              const struct kc_scenario *scenario, struct kc_inputs *inputs,
                              uint32_t number,
                              bool (*interrupted)(void *context), struct kc_diag *diag)
 {
   struct kc_random random;
+  enum kc_cost_level level; /* what counts is that of the run itself */
   struct kc_gpu_profile *profile = &changed->pool[0].profile;
   kc_random_init(&random, scenario->seed, "intervals", number);
   *changed = *scenario;
@@ -117,7 +148,7 @@ static enum kc_err replicate(struct kc_figure_set *values, struct kc_scenario *c
   draw_parameters(profile, &random);
   const double scale = profile->kernel_scale > 0 ? profile->kernel_scale : 1;
   profile->kernel_scale = scale * (factor > FACTOR_MIN ? factor : FACTOR_MIN);
-  return run_once(values, changed, inputs, interrupted, diag);
+  return run_once(values, &level, changed, inputs, interrupted, diag);
 }
 
 enum kc_err kc_intervals_compute(struct kc_intervals *out, const struct kc_scenario *scenario,
@@ -135,7 +166,7 @@ enum kc_err kc_intervals_compute(struct kc_intervals *out, const struct kc_scena
                       (transform->spread_ps > 0 ||
                        transform->sample.numerator != transform->sample.denominator);
   struct kc_scenario *changed = malloc(sizeof *changed);
-  struct kc_figure_set *values = calloc(replicates, sizeof *values);
+  struct kc_figure_set *values = calloc((size_t)replicates + 1, sizeof *values);
   double *sorted = calloc(replicates, sizeof *sorted);
   struct kc_inputs *inputs = kc_inputs_create();
   enum kc_err err = KC_OK;
@@ -145,7 +176,13 @@ enum kc_err kc_intervals_compute(struct kc_intervals *out, const struct kc_scena
   for (uint32_t i = 0; err == KC_OK && i < replicates; i++) {
     err = replicate(&values[i], changed, scenario, inputs, i, interrupted, diag);
   }
-  if (err == KC_OK) summarise(out, values, sorted);
+  if (err == KC_OK) {
+    err = run_once(&values[replicates], &out->level, scenario, inputs, interrupted, diag);
+  }
+  if (err == KC_OK) {
+    summarise(out, values, sorted);
+    widen(out, &values[replicates]);
+  }
   free(changed);
   free(values);
   free(sorted);

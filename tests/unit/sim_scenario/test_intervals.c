@@ -91,6 +91,55 @@ static void a_serving_fit_moves_with_its_rows(void **state)
   free(scenario);
 }
 
+static void own_figures(struct kc_figure_set *set, const struct kc_scenario *scenario)
+{
+  struct kc_diag diag = {0};
+  struct kc_run *run = calloc(1, sizeof *run);
+  assert_non_null(run);
+  if (kc_run_prepare(run, scenario, &diag) != KC_OK || kc_run_execute(run, &diag) != KC_OK) {
+    fail_msg("%s", diag.text);
+  }
+  kc_figures_of_run(run, set);
+  kc_run_deinit(run);
+  free(run);
+}
+
+/* The same fit asked for more requests than it was made with is extrapolated: what its rows say of
+ * it no longer does, so times, rates and prices are at least 20 % to either side; what follows from
+ * sizes stays. A datasheet's replicates are wider than that, and are kept. */
+static void what_nobody_measured_is_wide(void **state)
+{
+  (void)state;
+  static const enum kc_figure times[] = {KC_FIGURE_OUTPUT_TOK_S, KC_FIGURE_TTFT_MEAN_MS,
+                                         KC_FIGURE_TPOT_P95_MS, KC_FIGURE_MAKESPAN_S,
+                                         KC_FIGURE_USD_PER_MTOK, KC_FIGURE_JOULES_PER_TOKEN};
+  static const char *const sets[] = {"workload.closed.concurrency=90", "workload.closed.output=50"};
+  struct kc_scenario *scenario = load("published/t03-kimi-decode-fp8.yaml", sets, 2);
+  struct kc_figure_set own;
+  struct kc_intervals intervals;
+  own_figures(&own, scenario);
+  compute(&intervals, scenario, 20);
+  assert_int_equal(intervals.level, KC_LEVEL_EXTRAPOLATED);
+  for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+    const struct kc_interval *f = &intervals.figure[times[i]];
+    const double value = own.value[times[i]];
+    if (f->low > 0.8 * value || f->high < 1.2 * value || f->low < 0.78 * value) {
+      fail_msg("%s: %g to %g about %g", kc_figure_name(times[i]), f->low, f->high, value);
+    }
+  }
+  const struct kc_interval *peak = &intervals.figure[KC_FIGURE_KV_PEAK_SHARE];
+  assert_true(peak->low == own.value[KC_FIGURE_KV_PEAK_SHARE] && peak->high == peak->low);
+  free(scenario);
+  static const char *const inside[] = {"workload.closed.output=50"};
+  scenario = load("published/t03-kimi-decode-fp8.yaml", inside, 1);
+  own_figures(&own, scenario);
+  compute(&intervals, scenario, 20);
+  assert_int_equal(intervals.level, KC_LEVEL_CALIBRATED);
+  const struct kc_interval *tpot = &intervals.figure[KC_FIGURE_TPOT_MEAN_MS];
+  assert_true(tpot->low > 0.9 * own.value[KC_FIGURE_TPOT_MEAN_MS]);
+  free(scenario);
+}
+
 static struct kc_run_load load_of(const char *rate)
 {
   char set[64];
@@ -128,6 +177,7 @@ int main(void)
     cmocka_unit_test(replicates_are_reproducible),
     cmocka_unit_test(a_datasheet_is_as_wide_as_it_says),
     cmocka_unit_test(a_serving_fit_moves_with_its_rows),
+    cmocka_unit_test(what_nobody_measured_is_wide),
     cmocka_unit_test(saturation_is_where_queues_grow),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
