@@ -22,3 +22,14 @@ void kc_fitted_to(struct kc_gpu_profile *entry, const struct kc_scenario *scenar
   entry->context_min = (double)seen->context_min;
   entry->context_max = (double)seen->context_max;
 }
+
+void kc_fitted_to_this(struct kc_gpu_profile *entry)
+{
+  KC_ASSERT(entry != NULL);
+  entry->calibrated = true;
+  entry->fitted_model[0] = entry->fitted_kv[0] = entry->fitted_weights[0] = '\0';
+  entry->fitted_tensor = 0;
+  entry->batch_min = entry->batch_max = entry->sequences_min = entry->sequences_max = 0;
+  entry->context_min = entry->context_max = 0;
+  entry->left_out_count = 0;
+}

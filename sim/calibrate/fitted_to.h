@@ -12,4 +12,8 @@
 void kc_fitted_to(struct kc_gpu_profile *entry, const struct kc_scenario *scenario,
                   const struct kc_cost_range *seen);
 
+/* A profile that is being fitted holds where it is run: it is calibrated, to nothing else and
+ * without a range. */
+void kc_fitted_to_this(struct kc_gpu_profile *entry);
+
 #endif

@@ -87,7 +87,7 @@ static double *term_of(struct kc_gpu_profile *profile, enum kc_replay_term term)
 /* ---- one run ---- */
 
 enum kc_err kc_replay_predict(const struct kc_scenario *scenario, struct kc_log_request *out,
-                              size_t count, struct kc_cost_range *seen, struct kc_diag *diag)
+                              size_t count, struct kc_replay_worth *worth, struct kc_diag *diag)
 {
   struct kc_run *run = calloc(1, sizeof *run);
   struct kc_log_answers answers = {out, count};
@@ -102,7 +102,9 @@ enum kc_err kc_replay_predict(const struct kc_scenario *scenario, struct kc_log_
     run->replay.recorder = kc_log_recorder(&answers);
     err = kc_run_execute(run, diag);
   }
-  if (err == KC_OK) *seen = kc_run_seen(run);
+  if (err == KC_OK) {
+    *worth = (struct kc_replay_worth){kc_run_seen(run), kc_run_trust(run).level};
+  }
   kc_run_deinit(run);
   free(run);
   return err;
@@ -158,7 +160,7 @@ static enum kc_err run_with(struct kc_replay_fit *fit, const double *value, stru
     *term_of(profile, fit->free[k]) = clamp(fit->free[k], value[k]);
   }
   fit->runs++;
-  return kc_replay_predict(fit->scenario, fit->predicted, fit->log->count, &fit->seen, diag);
+  return kc_replay_predict(fit->scenario, fit->predicted, fit->log->count, &fit->worth, diag);
 }
 
 /* The simplex walks in units of each term's step; beyond a bound the distance grows. */
@@ -450,6 +452,7 @@ enum kc_err kc_replay_fit_run(struct kc_replay_fit *fit, struct kc_diag *diag)
 {
   KC_ASSERT(fit->free_count > 0 && fit->free_count <= KC_REPLAY_FREE_MAX);
   KC_ASSERT(fit->log->count > 0);
+  kc_fitted_to_this(&fit->scenario->pool[0].profile);
   fit->predicted = calloc(fit->log->count, sizeof *fit->predicted);
   if (fit->predicted == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the answers");
   return fit_terms(fit, diag);
@@ -469,12 +472,10 @@ void kc_replay_profile(const struct kc_replay_fit *fit, const char *name, const 
   *out = fit->scenario->pool[0].profile;
   snprintf(out->name, sizeof out->name, "%s", name);
   snprintf(out->source, sizeof out->source, "%s", source);
-  out->calibrated = true;
   out->host_measured = out->host_measured || fits(fit, KC_REPLAY_HOST);
   out->rows = fit->rows;
   out->residual_percent = fit->residual_largest_percent;
-  out->left_out_count = 0;
-  kc_fitted_to(out, fit->scenario, &fit->seen);
+  kc_fitted_to(out, fit->scenario, &fit->worth.seen);
 }
 
 void kc_replay_fit_free(struct kc_replay_fit *fit)

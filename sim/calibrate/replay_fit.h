@@ -32,6 +32,12 @@ bool kc_replay_term_is_time(enum kc_replay_term term);     /* microseconds; else
 
 enum { KC_REPLAY_FREE_MAX = 5, KC_REPLAY_FIRST_MAX = 10000 };
 
+/* What a run rests on. */
+struct kc_replay_worth {
+  struct kc_cost_range seen;  /* its steps */
+  enum kc_cost_level level;
+};
+
 struct kc_replay_fit {
   struct kc_scenario *scenario;      /* borrowed; its profile is changed, and holds the best at the
                                         end */
@@ -42,7 +48,7 @@ struct kc_replay_fit {
 
   /* ---- results ---- */
   struct kc_log_request *predicted;  /* heap, [log->count]: of the best run */
-  struct kc_cost_range seen;         /* its steps */
+  struct kc_replay_worth worth;      /* of that run */
   double best[KC_REPLAY_FREE_MAX];
   bool at_bound[KC_REPLAY_FREE_MAX];
   uint32_t rows;                     /* requests that the fit saw */
@@ -60,10 +66,10 @@ struct kc_replay_fit {
 enum kc_err kc_replay_fit_run(struct kc_replay_fit *fit, struct kc_diag *diag);
 void kc_replay_fit_free(struct kc_replay_fit *fit);
 
-/* One run of the scenario as it stands: times of every request, in the order of the trace, and its
- * steps. */
+/* One run of the scenario as it stands: times of every request, in the order of the trace, and
+ * what they are worth. */
 enum kc_err kc_replay_predict(const struct kc_scenario *scenario, struct kc_log_request *out,
-                              size_t count, struct kc_cost_range *seen, struct kc_diag *diag);
+                              size_t count, struct kc_replay_worth *worth, struct kc_diag *diag);
 
 /* What was fitted, as an entry of a GPU file. Its measurement is the whole log: all
  * of it was answered, and the report says how well all of it is predicted. */

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "engine/base/random.h"
+#include "sim/calibrate/fitted_to.h"
 
 enum { ROUNDS_MAX = 12, BOOTSTRAP = 200, LAWSON_ROUNDS = 300, LAWSON_ROUNDS_QUICK = 40 };
 
@@ -62,7 +63,7 @@ static void use_values(struct kc_point *point, const struct kc_serving_fit *fit,
   profile->expand_efficiency = v->value[KC_TERM_EXPAND];
   profile->host_step_us = v->value[KC_TERM_HOST];
   profile->op_latency_us = fit->op_latency_us;
-  profile->calibrated = true;
+  kc_fitted_to_this(profile);
 }
 
 /* Rate that a run of row `r` gives. */

@@ -487,6 +487,7 @@ enum kc_err kc_serving_log_read(struct kc_serving_log *log, const char *path,
   KC_ASSERT(log != NULL && path != NULL);
   memset(log, 0, sizeof *log);
   snprintf(log->path, sizeof log->path, "%s", path);
+  snprintf(log->trust, sizeof log->trust, "measured");
   KC_TRY(kc_file_open(&file, path, KC_LOG_BYTES_MAX, diag));
   struct reading r = {.log = log, .diag = diag, .line = 1};
   enum kc_err err = read_text(&r, file.data, file.bytes);

@@ -50,6 +50,8 @@ enum { KC_LOG_ROWS_MAX = 10000000, KC_LOG_BYTES_MAX = 1 << 30 };
 struct kc_serving_log {
   char path[KC_DIAG_PATH_BYTES];
   const char *format;            /* "benchlog", "bench-result", "aiperf" */
+  char trust[16];                /* of every figure of it: "measured"; of a run, what that is worth:
+                                    "calibrated", "extrapolated", "datasheet", "unknown" */
   bool has_arrivals;
   struct kc_log_request *row;    /* heap */
   size_t count, room;

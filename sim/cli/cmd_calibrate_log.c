@@ -151,6 +151,7 @@ static int report(const struct kc_replay_fit *fit, const struct log_arguments *a
   struct kc_comparison c;
   struct kc_serving_log predicted = {.path = "predicted", .format = "run",
                                      .row = fit->predicted, .count = fit->log->count};
+  snprintf(predicted.trust, sizeof predicted.trust, "%s", kc_cost_level_name(fit->worth.level));
   if (kc_compare(&c, fit->log, &predicted, a->linear, &diag) != KC_OK) return kc_cli_fail(&diag);
   struct kc_gpu_profile entry;
   kc_replay_profile(fit, a->out.name, a->out.source, &entry);
@@ -165,8 +166,8 @@ static int report(const struct kc_replay_fit *fit, const struct log_arguments *a
     print_terms(fit);
     printf("\nthe whole log, predicted (%s percentiles)\n\n",
            a->linear ? "linear" : "nearest-rank");
-    kc_compare_print_figures(&c, "measured", "predicted");
-    kc_compare_print_stages(&c);
+    kc_compare_print_figures(&c, "log", fit->log->trust, "predicted", predicted.trust);
+    kc_compare_print_stages(&c, fit->log->trust, predicted.trust);
     if (a->seconds) kc_compare_print_seconds(fit->log, &predicted, LOG_LINES);
     printf("\nprofile\n%s", profile);
   }

@@ -116,7 +116,7 @@ static enum kc_err load_run(struct kc_serving_log *log, const char *path, int64_
   struct loading loading = {log, 0};
   memset(log, 0, sizeof *log);
   KC_TRY(kc_store_open_read(&store, path, diag));
-  enum kc_err err = kc_store_resolve_run(store, &run, diag);
+  enum kc_err err = kc_store_resolve_run(store, &run, log->trust, diag);
   if (err == KC_OK) err = kc_store_each_request(store, run, take_request, &loading, diag);
   if (err == KC_OK) err = kc_store_each_sample(store, run, take_sample, &loading, diag);
   kc_store_close(store);
@@ -175,14 +175,15 @@ static enum kc_err keep(const char *db, const struct kc_comparison *c,
 static int print_text(const struct kc_comparison *c, const struct kc_serving_log *a,
                       const struct kc_serving_log *b, const struct compare_arguments *args)
 {
-  printf("  a  %s (%s, %zu requests)\n  b  %s (%s, %zu requests)\n  %zu requests on both sides",
-         a->path, a->format, a->count, b->path, b->format, b->count, c->rows);
+  printf("  a  %s (%s, %zu requests; %s)\n  b  %s (%s, %zu requests; %s)\n"
+         "  %zu requests on both sides", a->path, a->format, a->count, a->trust, b->path, b->format,
+         b->count, b->trust, c->rows);
   if (c->only_a + c->only_b > 0) {
     printf("; %zu answered by a alone, %zu by b", c->only_a, c->only_b);
   }
   printf("\n\n");
-  kc_compare_print_figures(c, "a", "b");
-  kc_compare_print_stages(c);
+  kc_compare_print_figures(c, "a", a->trust, "b", b->trust);
+  kc_compare_print_stages(c, a->trust, b->trust);
   if (args->seconds) kc_compare_print_seconds(a, b, COMPARE_LINES);
   return 0;
 }

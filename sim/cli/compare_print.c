@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "engine/base/check.h"
 #include "sim/cli/cli.h"
@@ -12,10 +13,22 @@ static double percent(double a, double b)
   return a > 0 ? 100 * (b / a - 1) : 0;
 }
 
-void kc_compare_print_figures(const struct kc_comparison *c, const char *a, const char *b)
+/* The worse of two. */
+static const char *worse(const char *a, const char *b)
+{
+  static const char *const order[] = {"measured", "calibrated", "extrapolated", "datasheet"};
+  size_t at_a = 0, at_b = 0;
+  while (at_a < sizeof order / sizeof order[0] && strcmp(a, order[at_a]) != 0) at_a++;
+  while (at_b < sizeof order / sizeof order[0] && strcmp(b, order[at_b]) != 0) at_b++;
+  return at_a > at_b ? a : b; /* unknown is worst */
+}
+
+void kc_compare_print_figures(const struct kc_comparison *c, const char *a, const char *trust_a,
+                              const char *b, const char *trust_b)
 {
   KC_ASSERT(c->rows > 0);
   printf("  %-5s %-5s %14.14s %14.14s %10s\n", "ms", "", a, b, "difference");
+  printf("  %-5s %-5s %14.14s %14.14s %12s\n", "", "", trust_a, trust_b, worse(trust_a, trust_b));
   for (int m = 0; m < KC_LOG_METRICS; m++) {
     for (int k = 0; k < KC_LOG_FIGURES; k++) {
       const struct kc_compared_figure *f = &c->figure[m][k];
@@ -42,10 +55,11 @@ static double ms(double difference_s)
   return fabs(difference_s) < 5e-6 ? 0 : 1e3 * difference_s;
 }
 
-void kc_compare_print_stages(const struct kc_comparison *c)
+void kc_compare_print_stages(const struct kc_comparison *c, const char *trust_a,
+                             const char *trust_b)
 {
-  printf("\n  mean of a request, ms\n  %-10s %12s %12s %12s %12s %12s\n", "", "a", "b", "b - a",
-         "of TTFT", "after it");
+  printf("\n  mean of a request, ms (a %s, b %s)\n  %-10s %12s %12s %12s %12s %12s\n", trust_a,
+         trust_b, "", "a", "b", "b - a", "of TTFT", "after it");
   for (int s = 0; s < KC_STAGES; s++) {
     const struct kc_compared_stage *stage = &c->stage[s];
     if (!kc_stage_is_known((enum kc_stage)s, c->parts)) continue;
@@ -54,8 +68,8 @@ void kc_compare_print_stages(const struct kc_comparison *c)
            1e3 * stage->a_s, 1e3 * stage->b_s, ms(whole), ms(first), ms(whole - first),
            holds((enum kc_stage)s, c->parts));
   }
-  printf("\n  requests that differ most\n  %8s %14s %14s %14s   carried by\n", "row", "E2E a",
-         "E2E b", "b - a");
+  printf("\n  requests that differ most, ms (a %s, b %s)\n  %8s %14s %14s %14s   carried by\n",
+         trust_a, trust_b, "row", "E2E a", "E2E b", "b - a");
   for (uint32_t i = 0; i < c->worst_count; i++) {
     const struct kc_worst *w = &c->worst[i];
     printf("  %8zu %14.2f %14.2f %+14.2f   %s %+.2f\n", w->row, 1e3 * w->a_s, 1e3 * w->b_s,
@@ -187,6 +201,9 @@ json_t *kc_compare_json(const struct kc_comparison *c, const struct kc_serving_l
   KC_ASSERT(c->rows > 0);
   json_object_set_new(root, "a", kc_cli_json_string(a->path));
   json_object_set_new(root, "b", kc_cli_json_string(b->path));
+  json_object_set_new(root, "trust_a", json_string(a->trust));
+  json_object_set_new(root, "trust_b", json_string(b->trust));
+  json_object_set_new(root, "trust_difference", json_string(worse(a->trust, b->trust)));
   json_object_set_new(root, "requests", json_integer((json_int_t)c->rows));
   json_object_set_new(root, "only_a", json_integer((json_int_t)c->only_a));
   json_object_set_new(root, "only_b", json_integer((json_int_t)c->only_b));

@@ -6,10 +6,13 @@
 
 #include "sim/calibrate/compare.h"
 
-/* Figures of each metric; `a` and `b` head the columns. */
-void kc_compare_print_figures(const struct kc_comparison *c, const char *a, const char *b);
+/* Figures of each metric; `a` and `b` head the columns, with what they are worth. A difference is
+ * worth what its worse side is. */
+void kc_compare_print_figures(const struct kc_comparison *c, const char *a, const char *trust_a,
+                              const char *b, const char *trust_b);
 /* Mean stages, and the requests that differ most. */
-void kc_compare_print_stages(const struct kc_comparison *c);
+void kc_compare_print_stages(const struct kc_comparison *c, const char *trust_a,
+                             const char *trust_b);
 /* Running and waiting on both sides, at most `lines` instants; nothing without a series. */
 void kc_compare_print_seconds(const struct kc_serving_log *a, const struct kc_serving_log *b,
                               uint32_t lines);

@@ -245,8 +245,8 @@ void kc_run_groups_print(const struct kc_run *run)
   print_cache(run);
   print_faults(run);
   if (kc_run_goodput(run, &goodput)) {
-    printf("  goodput   %.3f requests/s: %s completed within their limits\n", goodput,
-           kc_run_grouped(run->result.summary.slo_met, a));
+    printf("  goodput   %.3f requests/s: %s completed within their limits (%s)\n", goodput,
+           kc_run_grouped(run->result.summary.slo_met, a), trust_word(run));
   }
   if (groups->group == NULL) return;
   if (run->prefix_cache && run->result.summary.warm_requests > 0) {

@@ -8,13 +8,15 @@
  */
 #include "sim/store/store_compare.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "sim/store/store_internal.h"
 
 static const char doing[] = "reading a run";
 
-enum kc_err kc_store_resolve_run(struct kc_store *store, int64_t *run_id, struct kc_diag *diag)
+enum kc_err kc_store_resolve_run(struct kc_store *store, int64_t *run_id,
+                                 char trust[KC_STORE_TRUST_BYTES], struct kc_diag *diag)
 {
   sqlite3_stmt *row = NULL;
   KC_ASSERT(store != NULL && run_id != NULL);
@@ -26,7 +28,8 @@ enum kc_err kc_store_resolve_run(struct kc_store *store, int64_t *run_id, struct
                         "one: kvcap run SCENARIO --db FILE");
     }
   }
-  KC_TRY(kc_store_prepare(store, "SELECT rows_kept FROM run WHERE id = ?1", &row, doing, diag));
+  KC_TRY(kc_store_prepare(store, "SELECT rows_kept, coalesce(trust, 'unknown') FROM run WHERE "
+                         "id = ?1", &row, doing, diag));
   sqlite3_bind_int64(row, 1, *run_id);
   const int code = sqlite3_step(row);
   enum kc_err err = KC_OK;
@@ -38,6 +41,8 @@ enum kc_err kc_store_resolve_run(struct kc_store *store, int64_t *run_id, struct
   } else if (strcmp(kc_store_text(row, 0), "all") != 0) {
     err = kc_fail_at(diag, KC_ERR_INPUT, store->path, 0, 0, "run %lld kept not all of its "
                      "requests; store it again with all of them", (long long)*run_id);
+  } else {
+    snprintf(trust, KC_STORE_TRUST_BYTES, "%s", kc_store_text(row, 1));
   }
   sqlite3_finalize(row);
   return err;

@@ -16,9 +16,12 @@ struct kc_stored_sample {
   int64_t running, waiting;
 };
 
-/* *run_id 0 becomes the newest run. KC_ERR_INPUT when there is no such run, or when not all of its
- * rows were kept. */
-enum kc_err kc_store_resolve_run(struct kc_store *store, int64_t *run_id, struct kc_diag *diag);
+/* *run_id 0 becomes the newest run; `trust` what its times are worth: "calibrated", "extrapolated",
+ * "datasheet", or "unknown" of runs of an earlier program. KC_ERR_INPUT when there is no such run, or
+ * when not all of its rows were kept. */
+enum { KC_STORE_TRUST_BYTES = 16 };
+enum kc_err kc_store_resolve_run(struct kc_store *store, int64_t *run_id,
+                                 char trust[KC_STORE_TRUST_BYTES], struct kc_diag *diag);
 
 /* In the order of the trace, and of time. Their error ends the walk and is returned. */
 typedef enum kc_err (*kc_stored_request_visitor)(void *context, const struct kc_stored_request *r,

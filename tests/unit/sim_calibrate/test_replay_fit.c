@@ -52,16 +52,17 @@ static void test_known_terms_come_back(void **state)
   struct kc_diag diag;
   struct kc_scenario *scenario = load();
   struct kc_gpu_profile *profile = &scenario->pool[0].profile;
-  struct kc_cost_range seen;
+  struct kc_replay_worth worth;
   struct kc_serving_log log = {.path = "made", .format = "made", .has_arrivals = true};
   (void)state;
   log.count = rows_of(scenario);
   log.row = calloc(log.count, sizeof *log.row);
   assert_non_null(log.row);
+  profile->calibrated = true; /* as what is fitted is run */
   profile->host_step_us = 900;
   profile->prompt_step_us = 4000;
   profile->kernel_scale = 0.95;
-  assert_int_equal(KC_OK, kc_replay_predict(scenario, log.row, log.count, &seen, &diag));
+  assert_int_equal(KC_OK, kc_replay_predict(scenario, log.row, log.count, &worth, &diag));
   struct kc_replay_fit fit = {.scenario = scenario, .log = &log, .first = 60, .free_count = 3,
                               .free = {KC_REPLAY_HOST, KC_REPLAY_PROMPT, KC_REPLAY_SCALE}};
   if (kc_replay_fit_run(&fit, &diag) != KC_OK) fail_msg("%s", diag.text);
@@ -84,17 +85,53 @@ static void test_known_terms_come_back(void **state)
   free(scenario);
 }
 
+/* What is written down is what was fitted: a run of the entry predicts the same times, and lies
+ * within its own measurement. */
+static void test_the_entry_is_the_fit(void **state)
+{
+  struct kc_diag diag;
+  struct kc_scenario *scenario = load();
+  struct kc_gpu_profile *profile = &scenario->pool[0].profile;
+  struct kc_serving_log log = {.path = "made", .format = "made", .has_arrivals = true};
+  struct kc_replay_worth worth;
+  (void)state;
+  log.count = rows_of(scenario);
+  log.row = calloc(log.count, sizeof *log.row);
+  struct kc_log_request *again = calloc(log.count, sizeof *again);
+  assert_true(log.row != NULL && again != NULL && !profile->calibrated);
+  profile->bandwidth_efficiency = 0.6;
+  assert_int_equal(KC_OK, kc_replay_predict(scenario, log.row, log.count, &worth, &diag));
+  assert_int_equal(KC_LEVEL_DATASHEET, worth.level);
+  struct kc_replay_fit fit = {.scenario = scenario, .log = &log, .first = 20, .free_count = 1,
+                              .free = {KC_REPLAY_WEIGHTS}};
+  if (kc_replay_fit_run(&fit, &diag) != KC_OK) fail_msg("%s", diag.text);
+  struct kc_gpu_profile entry;
+  kc_replay_profile(&fit, "entry", "made", &entry);
+  assert_false(entry.host_measured); /* the host term was not fitted */
+  *profile = entry;
+  assert_int_equal(KC_OK, kc_replay_predict(scenario, again, log.count, &worth, &diag));
+  for (size_t i = 0; i < log.count; i++) {
+    if (again[i].e2e_s == fit.predicted[i].e2e_s) continue;
+    fail_msg("request %zu: %.9g s, fitted %.9g", i, again[i].e2e_s, fit.predicted[i].e2e_s);
+  }
+  assert_int_equal(KC_LEVEL_CALIBRATED, worth.level);
+  kc_replay_fit_free(&fit);
+  free(again);
+  free(log.row);
+  free(scenario);
+}
+
 static void test_too_few_and_another_load(void **state)
 {
   struct kc_diag diag = {0};
   struct kc_scenario *scenario = load();
-  struct kc_cost_range seen;
+  struct kc_replay_worth worth;
   struct kc_serving_log log = {.path = "made", .format = "made"};
   (void)state;
   log.count = rows_of(scenario);
   log.row = calloc(log.count, sizeof *log.row);
   assert_non_null(log.row);
-  assert_int_equal(KC_OK, kc_replay_predict(scenario, log.row, log.count, &seen, &diag));
+  assert_int_equal(KC_OK, kc_replay_predict(scenario, log.row, log.count, &worth, &diag));
   struct kc_replay_fit fit = {.scenario = scenario, .log = &log, .first = 2, .free_count = 2,
                               .free = {KC_REPLAY_HOST, KC_REPLAY_PROMPT}};
   assert_int_equal(KC_ERR_INPUT, kc_replay_fit_run(&fit, &diag));
@@ -113,6 +150,7 @@ static void test_too_few_and_another_load(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_terms_come_back),
+                                     cmocka_unit_test(test_the_entry_is_the_fit),
                                      cmocka_unit_test(test_too_few_and_another_load)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
