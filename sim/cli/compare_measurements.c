@@ -115,8 +115,8 @@ static void print_text(const struct side *a, const struct side *b)
   size_t i = 0, j = 0, only_a = 0, only_b = 0, emulated = 0;
   struct pair pair;
   KC_ASSERT(a->count > 0 && b->count > 0);
-  printf("  a  %s (measured)\n  b  %s (measured)\n\n%-78s %14s %14s %8s\n", a->path, b->path, "measurement", "a", "b",
-         "b / a");
+  printf("  a  %s (measured)\n  b  %s (measured)\n\n", a->path, b->path);
+  printf("%-78s %14s %14s %8s\n", "measurement", "a", "b", "b / a");
   while (next_pair(a, b, &i, &j, &pair)) {
     only_a += pair.b == NULL;
     only_b += pair.a == NULL;

@@ -445,8 +445,8 @@ static void print_intervals(const struct kc_intervals *intervals)
              : intervals->host_unknown ? ", host up to 1 ms a step more" : ", host 10 %",
          intervals->seed_matters ? ", other seeds" : "; the workload has no random part", level);
   if (intervals->level != KC_LEVEL_CALIBRATED) {
-    printf("            no end nearer than %.0f %% to the figure above, as nothing measured vouches "
-           "for it\n", 100 * KC_INTERVALS_LEAST);
+    printf("            no end nearer than %.0f %% (assumed) to the figure above, which nothing "
+           "measured\n            vouches for\n", 100 * KC_INTERVALS_LEAST);
   }
   printf("  %-14s %12s %12s %12s\n", "", "5 %", "median", "95 %");
   for (size_t f = 0; f < sizeof interval_figures / sizeof interval_figures[0]; f++) {

@@ -11,9 +11,9 @@
  *   the parameters of a serving fit: those of the fit that left one of its rows out, at random;
  *   else the host term: 10 % when it was measured, anything up to 1 ms a step more when it was not.
  *
- * Replicates know how far a fit is off where it was made. Where a run is extrapolated, or rests on a
- * datasheet, every time, rate, price and energy is at least KC_INTERVALS_LEAST to either side of the
- * run's own figure; what the replicates give beyond that stays.
+ * Replicates know how far a fit is off where it was made. Where a run is extrapolated, or rests on
+ * a datasheet, every time, rate, price and energy is at least KC_INTERVALS_LEAST to either side of
+ * the run's own figure; what the replicates give beyond that stays.
  */
 #ifndef KC_SIM_SCENARIO_INTERVALS_H
 #define KC_SIM_SCENARIO_INTERVALS_H

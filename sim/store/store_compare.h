@@ -17,8 +17,8 @@ struct kc_stored_sample {
 };
 
 /* *run_id 0 becomes the newest run; `trust` what its times are worth: "calibrated", "extrapolated",
- * "datasheet", or "unknown" of runs of an earlier program. KC_ERR_INPUT when there is no such run, or
- * when not all of its rows were kept. */
+ * "datasheet", or "unknown" of runs of an earlier program. KC_ERR_INPUT when there is no such run,
+ * or when not all of its rows were kept. */
 enum { KC_STORE_TRUST_BYTES = 16 };
 enum kc_err kc_store_resolve_run(struct kc_store *store, int64_t *run_id,
                                  char trust[KC_STORE_TRUST_BYTES], struct kc_diag *diag);
