@@ -45,7 +45,9 @@ static enum kc_err add_row(struct reading *r, const struct kc_log_request *row)
     log->row = grown;
     log->room = room;
   }
-  log->row[log->count++] = *row;
+  log->row[log->count] = *row;
+  log->row[log->count].place = log->count;
+  log->count++;
   return KC_OK;
 }
 
@@ -414,28 +416,8 @@ static enum kc_err read_text(struct reading *r, const char *text, size_t bytes)
 static int by_arrival(const void *a, const void *b)
 {
   const struct kc_log_request *x = a, *y = b;
-  return (x->arrival_s > y->arrival_s) - (x->arrival_s < y->arrival_s);
-}
-
-/* Insertion from the back: stable, and logs are nearly sorted already. Long ones that are not go
- * through qsort, ties by position being the order of equal keys in practice rare. */
-static void sort_rows(struct kc_serving_log *log)
-{
-  bool sorted = true;
-  for (size_t i = 1; i < log->count; i++) {
-    sorted = sorted && log->row[i - 1].arrival_s <= log->row[i].arrival_s;
-  }
-  if (sorted) return;
-  if (log->count > 20000) {
-    qsort(log->row, log->count, sizeof log->row[0], by_arrival);
-    return;
-  }
-  for (size_t i = 1; i < log->count; i++) {
-    const struct kc_log_request row = log->row[i];
-    size_t k = i;
-    for (; k > 0 && log->row[k - 1].arrival_s > row.arrival_s; k--) log->row[k] = log->row[k - 1];
-    log->row[k] = row;
-  }
+  if (x->arrival_s != y->arrival_s) return x->arrival_s < y->arrival_s ? -1 : 1;
+  return (x->place > y->place) - (x->place < y->place); /* as the trace's rows: ties keep order */
 }
 
 /* ---- the series beside it ---- */
@@ -498,7 +480,7 @@ enum kc_err kc_serving_log_read(struct kc_serving_log *log, const char *path,
   if (err != KC_OK) return err;
   log->in_file = log->count;
   if (strcmp(log->format, "benchlog") == 0) match_clocks(log);
-  sort_rows(log);
+  qsort(log->row, log->count, sizeof log->row[0], by_arrival);
   const double first = log->row[0].arrival_s;
   for (size_t i = 0; i < log->count; i++) log->row[i].arrival_s -= first;
   read_series(log);

@@ -28,6 +28,7 @@ struct kc_log_request {
   bool parted;        /* what its time was spent on is known: the two below */
   struct kc_log_spent first, whole; /* until the first token; until the end */
   uint32_t input_tokens, output_tokens;
+  size_t place;       /* in the file, from 0 */
   bool ok;            /* ended well and has both times */
   bool failed;        /* the server did not answer it; a trace of the file flags it, too */
 };

@@ -39,6 +39,27 @@ static const char benchlog[] =
     " \"queued_ts\": 50.0, \"scheduled_ts\": 50.0, \"first_token_ts\": 50.25,"
     " \"last_token_ts\": 51.0}\n";
 
+/* Requests of one instant keep the order of the file, as the rows of a trace do. */
+static void test_ties_keep_their_order(void **state)
+{
+  static const int arrival[] = {2, 1, 1, 1, 0}, expected[] = {5, 2, 3, 4, 1};
+  char text[2048];
+  size_t used = 0;
+  struct kc_serving_log log;
+  struct kc_diag diag;
+  (void)state;
+  for (int i = 0; i < 5; i++) {
+    used += (size_t)snprintf(text + used, sizeof text - used,
+                             "{\"input_toks\": %d, \"output_toks\": 5, \"arrival_time\": %d,"
+                             " \"queued_ts\": %d, \"scheduled_ts\": %d, \"first_token_ts\": 53,"
+                             " \"last_token_ts\": 55}\n", i + 1, arrival[i], arrival[i],
+                             arrival[i]);
+  }
+  assert_int_equal(KC_OK, read_text(&log, text, &diag));
+  for (size_t i = 0; i < 5; i++) assert_int_equal(expected[i], log.row[i].input_tokens);
+  kc_serving_log_free(&log);
+}
+
 /* What is written is read back, but for a request that did not complete; of an emulated device, it
  * is refused. Written by hand: 2.5 s of waiting, the first token 0.125 s later, the last at 4 s. */
 static void test_written_log_is_read_back(void **state)
@@ -335,6 +356,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_written_log_is_read_back),
       cmocka_unit_test(test_benchlog_matches_clocks_and_sorts),
+      cmocka_unit_test(test_ties_keep_their_order),
       cmocka_unit_test(test_bench_result),
       cmocka_unit_test(test_aiperf_units),
       cmocka_unit_test(test_aiperf_failures_and_nanoseconds),
