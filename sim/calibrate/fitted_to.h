@@ -7,6 +7,11 @@
 #include "sim/cost/cost.h"
 #include "sim/scenario/scenario.h"
 
+/* A fit whose residuals are larger than this in the median is implausible: the scenario is not the
+ * server that was measured. An assumption: a datasheet's plain efficiencies, which nobody fitted,
+ * are taken to miss by 20 % (sim/scenario/intervals.h). */
+#define KC_FIT_MEDIAN_PERCENT 25.0
+
 /* Writes model, tensor degree, formats and steps of the measurement into `entry`. `seen`: the steps
  * of the simulated runs that stood for what was measured (kc_run_seen). */
 void kc_fitted_to(struct kc_gpu_profile *entry, const struct kc_scenario *scenario,

@@ -6,6 +6,9 @@
  * warm-up or a cached prompt must not move the rest. TTFT counts less: at light load it is one or
  * two steps, and when within a step a request happened to come decides much of it.
  *
+ * Where the caps hold nearly everything, far from the measurement, they say nothing of where to go.
+ * Then a walk without them, over the larger of both ratios, comes first.
+ *
  * A run costs tens of milliseconds, so what needs hundreds of fits (each request left out, the
  * bootstrap) uses the slopes at the best terms: one more run a term, then linear least squares.
  */
@@ -24,6 +27,8 @@
 #define CAP 0.1
 #define TTFT_CAP 0.3
 #define TTFT_WEIGHT 0.3
+#define SATURATED (0.5 * (2 * CAP + TTFT_WEIGHT * TTFT_CAP)) /* distance: half of all the caps */
+#define EFFECT_LEAST 1e-3 /* of an answer, when a term moves by a step */
 #define FAR 10.0 /* objective of terms that do not run */
 
 enum { SIMPLEX_ROUNDS = 120, STARTS = 5, BOOTSTRAP = 200, ANSWERS = 2 /* TPOT and E2E */ };
@@ -112,9 +117,11 @@ enum kc_err kc_replay_predict(const struct kc_scenario *scenario, struct kc_log_
 
 /* ---- objective ---- */
 
-static double capped(double predicted, double measured, double cap)
+static double capped(double predicted, double measured, double cap, bool loose)
 {
   const double error = fabs(predicted / measured - 1);
+  KC_ASSERT(measured > 0);
+  if (loose) return predicted < measured && predicted > 0 ? measured / predicted - 1 : error;
   return error < cap ? error : cap;
 }
 
@@ -126,16 +133,16 @@ static bool counts(const struct kc_replay_fit *fit, size_t i)
          row->e2e_s > row->ttft_s && fit->predicted[i].ok;
 }
 
-static double distance(const struct kc_replay_fit *fit)
+static double distance(const struct kc_replay_fit *fit, bool loose)
 {
   double sum = 0;
   uint32_t rows = 0;
   for (size_t i = 0; i < fit->log->count && i < fit->first; i++) {
     if (!counts(fit, i)) continue;
     const struct kc_log_request *m = &fit->log->row[i], *p = &fit->predicted[i];
-    sum += capped(p->e2e_s - p->ttft_s, m->e2e_s - m->ttft_s, CAP);
-    sum += capped(p->e2e_s, m->e2e_s, CAP);
-    sum += TTFT_WEIGHT * capped(p->ttft_s, m->ttft_s, TTFT_CAP);
+    sum += capped(p->e2e_s - p->ttft_s, m->e2e_s - m->ttft_s, CAP, loose);
+    sum += capped(p->e2e_s, m->e2e_s, CAP, loose);
+    sum += TTFT_WEIGHT * capped(p->ttft_s, m->ttft_s, TTFT_CAP, loose);
     rows++;
   }
   return rows == 0 ? FAR : sum / rows;
@@ -151,6 +158,7 @@ struct search {
   struct kc_replay_fit *fit;
   struct kc_diag *diag;
   enum kc_err err;
+  bool loose; /* without caps */
 };
 
 static enum kc_err run_with(struct kc_replay_fit *fit, const double *value, struct kc_diag *diag)
@@ -176,7 +184,7 @@ static double objective(const gsl_vector *x, void *context)
     beyond += fabs(value[k] - clamp(t, value[k])) / terms[t].step;
   }
   s->err = run_with(fit, value, s->diag);
-  return s->err == KC_OK ? distance(fit) + 0.1 * beyond : FAR;
+  return s->err == KC_OK ? distance(fit, s->loose) + 0.1 * beyond : FAR;
 }
 
 /* One walk from `x`, which then holds where it ended; *least = the distance there. */
@@ -200,12 +208,32 @@ static void walk_from(struct search *search, gsl_vector *x, double *least)
   gsl_vector_free(step);
 }
 
+/* To where the caps leave something to see, and on from there. Where they never do, the nearest is
+ * best. `x` is scratch; `*least` is the distance of `best`. */
+static void walk_far(struct search *search, gsl_vector *x, gsl_vector *best, double *least)
+{
+  double found;
+  KC_ASSERT(x->size == best->size);
+  gsl_vector_set_zero(x);
+  search->loose = true;
+  const double here = objective(best, search);
+  walk_from(search, x, &found);
+  walk_from(search, x, &found); /* a simplex that went far has grown flat: once more from there */
+  if (found < here) {
+    gsl_vector_memcpy(best, x);
+    *least = INFINITY;
+  }
+  search->loose = false;
+  walk_from(search, x, &found);
+  if (found < SATURATED && found < *least) gsl_vector_memcpy(best, x);
+}
+
 /* A request may fall into the next step by a hair, so the distance has small dents that hold a
  * simplex. Walks from several places, drawn from a fixed seed around the start, and one more from
  * the best of them. */
 static enum kc_err walk(struct kc_replay_fit *fit, struct kc_diag *diag)
 {
-  struct search search = {fit, diag, KC_OK};
+  struct search search = {fit, diag, KC_OK, false};
   struct kc_random random;
   gsl_vector *x = gsl_vector_calloc(fit->free_count), *best = gsl_vector_calloc(fit->free_count);
   double least = INFINITY, found;
@@ -221,11 +249,14 @@ static enum kc_err walk(struct kc_replay_fit *fit, struct kc_diag *diag)
       gsl_vector_memcpy(best, x);
     }
   }
+  if (least > SATURATED && search.err == KC_OK) walk_far(&search, x, best, &least);
   for (uint32_t k = 0; k < fit->free_count; k++) {
     const enum kc_replay_term t = fit->free[k];
     const double value = terms[t].start + terms[t].step * gsl_vector_get(best, k);
     fit->best[k] = clamp(t, value);
-    fit->at_bound[k] = fit->best[k] <= terms[t].least || fit->best[k] >= terms[t].most;
+    const double near = 0.005 * terms[t].step; /* a simplex shrinks towards a bound */
+    fit->at_bound[k] = fit->best[k] <= terms[t].least + near ||
+                       fit->best[k] >= terms[t].most - near;
   }
   gsl_vector_free(x);
   gsl_vector_free(best);
@@ -415,6 +446,69 @@ static enum kc_err weigh(struct kc_replay_fit *fit, struct kc_diag *diag)
   return err;
 }
 
+/* ---- terms without effect ---- */
+
+static bool moved(double now, double before)
+{
+  return fabs(now - before) > EFFECT_LEAST * before;
+}
+
+/* Does an answer that the fit looks at differ from `before`? */
+static bool answers_moved(const struct kc_replay_fit *fit, const struct kc_log_request *before)
+{
+  for (size_t i = 0; i < fit->log->count && i < fit->first; i++) {
+    const struct kc_log_request *now = &fit->predicted[i];
+    if (moved(now->ttft_s, before[i].ttft_s) || moved(now->e2e_s, before[i].e2e_s)) return true;
+  }
+  return false;
+}
+
+static const char *why_no_effect(const struct kc_scenario *scenario, enum kc_replay_term term)
+{
+  const struct kc_pool_spec *pool = &scenario->pool[0];
+  const bool link = term == KC_REPLAY_LINK || term == KC_REPLAY_LATENCY;
+  const bool plain = term == KC_REPLAY_WEIGHTS || term == KC_REPLAY_KV || term == KC_REPLAY_FLOPS;
+  if (link && pool->memory.tensor == 1) return "with a tensor degree of 1 nothing crosses a link";
+  if (term == KC_REPLAY_LATENCY) return "it counts beside a link efficiency; fit link, too";
+  if (term == KC_REPLAY_PROMPT && pool->role == KC_ROLE_DECODE) {
+    return "prompts arrive with their KV, and none is computed";
+  }
+  if (plain && pool->profile.kernels[0] != '\0') {
+    return "the profile takes these times from measured kernels; fit scale instead";
+  }
+  if (term == KC_REPLAY_SPREAD) return "it is of layered kernels, or contexts are all alike";
+  return "no request that the fit looks at takes another time with it";
+}
+
+/* Every term must move an answer, one step up or one step down from `start`. */
+static enum kc_err check_effects(struct kc_replay_fit *fit, const double *start,
+                                 struct kc_diag *diag)
+{
+  const size_t bytes = fit->log->count * sizeof *fit->predicted;
+  struct kc_log_request *before = malloc(bytes);
+  enum kc_err err = KC_OK;
+  if (before == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the answers");
+  memcpy(before, fit->predicted, bytes);
+  for (uint32_t k = 0; k < fit->free_count && err == KC_OK; k++) {
+    const enum kc_replay_term t = fit->free[k];
+    double value[KC_REPLAY_FREE_MAX];
+    bool effect = false;
+    for (int side = -1; side <= 1 && !effect && err == KC_OK; side += 2) {
+      memcpy(value, start, sizeof value);
+      value[k] += side * terms[t].step;
+      err = run_with(fit, value, diag);
+      effect = err == KC_OK && answers_moved(fit, before);
+    }
+    if (err == KC_OK && !effect) {
+      err = kc_fail(diag, KC_ERR_USAGE, "--fit: the term \"%s\" has no effect here: %s",
+                    terms[t].name, why_no_effect(fit->scenario, t));
+    }
+  }
+  memcpy(fit->predicted, before, bytes);
+  free(before);
+  return err;
+}
+
 /* ---- the whole ---- */
 
 static enum kc_err check_same(const struct kc_replay_fit *fit, struct kc_diag *diag)
@@ -432,7 +526,7 @@ static enum kc_err check_same(const struct kc_replay_fit *fit, struct kc_diag *d
 
 static enum kc_err fit_terms(struct kc_replay_fit *fit, struct kc_diag *diag)
 {
-  double start[KC_REPLAY_FREE_MAX];
+  double start[KC_REPLAY_FREE_MAX] = {0};
   for (uint32_t k = 0; k < fit->free_count; k++) start[k] = terms[fit->free[k]].start;
   KC_TRY(run_with(fit, start, diag));
   KC_TRY(check_same(fit, diag));
@@ -442,6 +536,7 @@ static enum kc_err fit_terms(struct kc_replay_fit *fit, struct kc_diag *diag)
                    "fewer terms, or look at more requests (--fit-first)", fit->rows, fit->first,
                    fit->free_count);
   }
+  KC_TRY(check_effects(fit, start, diag));
   KC_TRY(walk(fit, diag));
   KC_TRY(run_with(fit, fit->best, diag));
   KC_TRY(weigh(fit, diag));

@@ -62,7 +62,8 @@ struct kc_replay_fit {
 };
 
 /* KC_ERR_INPUT when log and workload are not the same requests, or when the terms cannot be fitted
- * to so few. `*fit` is prepared by the caller up to the results. */
+ * to so few; KC_ERR_USAGE for a term that has no effect on this scenario. `*fit` is prepared by the
+ * caller up to the results. */
 enum kc_err kc_replay_fit_run(struct kc_replay_fit *fit, struct kc_diag *diag);
 void kc_replay_fit_free(struct kc_replay_fit *fit);
 

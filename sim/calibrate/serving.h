@@ -50,7 +50,7 @@ struct kc_serving_fit {
   bool at_bound[KC_SERVING_TERMS];
   double predicted[KC_SERVING_ROWS_MAX];     /* rates of `best` */
   double residual_percent[KC_SERVING_ROWS_MAX];
-  double residual_max;                       /* largest of them, without sign */
+  double residual_max, residual_median;      /* of them, without sign */
   bool has_left_out;                         /* enough rows to spare one */
   struct kc_serving_values left_out[KC_SERVING_ROWS_MAX];
   double left_out_percent[KC_SERVING_ROWS_MAX]; /* of the row that was kept out */
@@ -77,8 +77,8 @@ void kc_serving_free(struct kc_serving_fit *fit);
 enum kc_err kc_serving_assume_input(struct kc_serving_fit *fit, uint32_t input_tokens,
                                     struct kc_diag *diag);
 
-/* Fits. Errors: KC_ERR_INPUT (fewer rows than unknowns, a row that cannot be run, no effect of an
- * unknown on any row), KC_ERR_MEMORY. */
+/* Fits. Errors: KC_ERR_INPUT (fewer rows than unknowns, a row that cannot be run), KC_ERR_USAGE (no
+ * effect of an unknown on any row), KC_ERR_MEMORY. */
 enum kc_err kc_serving_run(struct kc_serving_fit *fit, struct kc_diag *diag);
 
 /* Only the parameters and the residuals: no rows left out, no bootstrap. */

@@ -233,8 +233,8 @@ static enum kc_err linearise(struct kc_serving_fit *fit, struct linear *p, struc
       if (p->slope[r][j] > most) most = p->slope[r][j];
     }
     if (most <= 0) {
-      return kc_fail(diag, KC_ERR_INPUT, "the term \"%s\" has no effect on any row; leave it out "
-                     "of --fit", kc_serving_term_name(p->term[j]));
+      return kc_fail(diag, KC_ERR_USAGE, "--fit: the term \"%s\" has no effect on any row; "
+                     "leave it out", kc_serving_term_name(p->term[j]));
     }
   }
   return KC_OK;
@@ -301,15 +301,19 @@ static enum kc_err fit_best(struct kc_serving_fit *fit, struct linear *p, struct
 
 static enum kc_err note_residuals(struct kc_serving_fit *fit, struct kc_diag *diag)
 {
+  double sorted[KC_SERVING_ROWS_MAX];
   fit->residual_max = 0;
   fit->seen = (struct kc_cost_range){0};
   for (uint32_t r = 0; r < fit->row_count; r++) {
     const double measured = fit->row[r].expect.value;
     KC_TRY(simulate(fit, r, &fit->best, &fit->predicted[r], diag));
     fit->residual_percent[r] = 100.0 * (fit->predicted[r] / measured - 1.0);
-    fit->residual_max = fmax(fit->residual_max, fabs(fit->residual_percent[r]));
+    sorted[r] = fabs(fit->residual_percent[r]);
+    fit->residual_max = fmax(fit->residual_max, sorted[r]);
     kc_cost_range_join(&fit->seen, &fit->row[r].point->seen);
   }
+  gsl_sort(sorted, 1, fit->row_count);
+  fit->residual_median = sorted[fit->row_count / 2];
   return KC_OK;
 }
 

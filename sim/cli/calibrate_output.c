@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "engine/base/check.h"
+#include "sim/calibrate/fitted_to.h"
+#include "sim/cli/cli.h"
 
 static void put_left_out(FILE *out, const struct kc_left_out *left)
 {
@@ -82,4 +84,29 @@ enum kc_err kc_calibrate_profile_text(char **text, const struct kc_gpu_profile *
   free(*text);
   *text = NULL;
   return kc_fail(diag, KC_ERR_MEMORY, "no memory for the profile");
+}
+
+const char *kc_calibrate_mark(double median_percent)
+{
+  return median_percent > KC_FIT_MEDIAN_PERCENT ? ", IMPLAUSIBLE" : "";
+}
+
+void kc_calibrate_note_median(const char *what, double median_percent)
+{
+  if (median_percent <= KC_FIT_MEDIAN_PERCENT) return;
+  kc_cli_note("%s off by %.1f %% in the median, which is no fit: check that model, formats, tensor "
+              "degree, GPU, lengths and scheduler limits are those of the server that was measured",
+              what, median_percent);
+}
+
+void kc_calibrate_note_bound(const char *term, double value, bool is_time)
+{
+  if (is_time && value < 100) {
+    kc_cli_note("%s ended at its bound of 0, so the measurement leaves no time for it: leave it "
+                "out of --fit, or check lengths and formats", term);
+    return;
+  }
+  kc_cli_note("%s ended at its bound of %.4g%s, where the fit cannot follow the measurement: check "
+              "lengths and formats, hold the term or fit others", term, value,
+              is_time ? " us" : "");
 }

@@ -24,6 +24,13 @@ struct kc_calibrate_output {
   {.key = "json", .type = KC_OPTION_FLAG, .offset = offsetof(arguments, out.json),                \
    .help = "print one JSON document"}
 
+/* ", IMPLAUSIBLE" for a fit that is so far off in the median, else "". */
+const char *kc_calibrate_mark(double median_percent);
+/* Notes on stderr: what to check of a fit that is implausible, and of a term that ended at its
+ * bound: a time (in microseconds), or an efficiency. */
+void kc_calibrate_note_median(const char *what, double median_percent);
+void kc_calibrate_note_bound(const char *term, double value, bool is_time);
+
 /* The entry, in the fixed form in which the shipped files hold it; heap, to be freed. KC_ERR_MEMORY
  * when memory ran out. */
 enum kc_err kc_calibrate_profile_text(char **text, const struct kc_gpu_profile *profile,

@@ -3,10 +3,12 @@
  *   scenario, whose trace is the log --sim/calibrate/replay_fit--> terms, what they are worth, and
  *   the whole log predicted beside what was measured; an entry for the profiles of a GPU file
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/calibrate/fitted_to.h"
 #include "sim/calibrate/replay_fit.h"
 #include "sim/cli/calibrate_output.h"
 #include "sim/cli/cli.h"
@@ -38,8 +40,9 @@ static const struct kc_option options[] = {
    .help = "answers that the fit may look at"},
   {.key = "fit", .type = KC_OPTION_TEXT, TEXT(fit), .fallback = "auto", .values = "TERM,...",
    .help = "what is fitted, at most five of host, prompt, scale (of all kernels), spread, link, "
-           "link-latency (layered kernels), weights, kv, flops (plain profiles); auto: host, "
-           "prompt and scale, and with tensor parallelism link and link-latency"},
+           "link-latency (layered kernels), weights, kv, flops (plain profiles); a term without "
+           "effect on the scenario is refused; auto: host, prompt (of computed prompts) and scale, "
+           "and with tensor parallelism link and link-latency"},
   {.key = "linear", .type = KC_OPTION_FLAG, FIELD(linear),
    .help = "percentiles between ranks, as numpy makes them; else nearest rank"},
   {.key = "seconds", .type = KC_OPTION_FLAG, FIELD(seconds),
@@ -66,8 +69,10 @@ static const struct kc_cli_usage usage = {
 static enum kc_err read_terms(struct kc_replay_fit *fit, const char *text, struct kc_diag *diag)
 {
   const bool parallel = fit->scenario->pool[0].memory.tensor > 1;
+  const bool prompts = fit->scenario->pool[0].role != KC_ROLE_DECODE;
   if (strcmp(text, "auto") == 0) {
-    text = parallel ? "host,prompt,scale,link,link-latency" : "host,prompt,scale";
+    text = !prompts ? (parallel ? "host,scale,link,link-latency" : "host,scale")
+           : parallel ? "host,prompt,scale,link,link-latency" : "host,prompt,scale";
   }
   while (*text != '\0') {
     const size_t length = strcspn(text, ",");
@@ -92,6 +97,23 @@ static void put_value(FILE *out, enum kc_replay_term term, double value)
   fprintf(out, kc_replay_term_is_time(term) ? "%.1f us" : "%.4f", value);
 }
 
+/* What to check, for people. The whole log counts as well: an entry claims to hold for it. */
+static void note_doubts(const struct kc_replay_fit *fit, const struct kc_comparison *c)
+{
+  const struct kc_compared_figure *e2e = &c->figure[KC_LOG_E2E][1];
+  KC_ASSERT(fit->free_count > 0);
+  if (fit->residual_median_percent > KC_FIT_MEDIAN_PERCENT) {
+    kc_calibrate_note_median("the requests of the fit are", fit->residual_median_percent);
+  } else if (e2e->there) {
+    kc_calibrate_note_median("the whole log is", 100 * fabs(e2e->b / e2e->a - 1));
+  }
+  for (uint32_t k = 0; k < fit->free_count; k++) {
+    if (!fit->at_bound[k]) continue;
+    kc_calibrate_note_bound(kc_replay_term_name(fit->free[k]), fit->best[k],
+                            kc_replay_term_is_time(fit->free[k]));
+  }
+}
+
 static void print_terms(const struct kc_replay_fit *fit)
 {
   printf("fitted to the first %u of %zu requests in %u runs\n\n", fit->rows, fit->log->count,
@@ -107,10 +129,10 @@ static void print_terms(const struct kc_replay_fit *fit)
     }
     printf("%s\n", fit->at_bound[k] ? "   at its bound" : "");
   }
-  printf("\n  those requests, decode time and E2E: off by %.2f %% in the median, %.2f %% at most;\n"
-         "  each left out of the fit: %.2f %% and %.2f %%\n", fit->residual_median_percent,
-         fit->residual_largest_percent, fit->left_out_median_percent,
-         fit->left_out_largest_percent);
+  printf("\n  those requests, decode time and E2E: off by %.2f %% in the median, %.2f %% at "
+         "most%s;\n  each left out of the fit: %.2f %% and %.2f %%\n", fit->residual_median_percent,
+         fit->residual_largest_percent, kc_calibrate_mark(fit->residual_median_percent),
+         fit->left_out_median_percent, fit->left_out_largest_percent);
   if (fit->free_count < 2) return;
   printf("  hardest to tell apart:");
   for (uint32_t k = 0; k < fit->free_count; k++) {
@@ -140,6 +162,8 @@ static int print_json(const struct kc_replay_fit *fit, const struct kc_compariso
       fit->residual_median_percent, "residual_largest_percent", fit->residual_largest_percent,
       "left_out_median_percent", fit->left_out_median_percent, "left_out_largest_percent",
       fit->left_out_largest_percent, "flat_effect_percent", fit->flat_effect_percent);
+  json_object_set_new(root, "plausible", json_boolean(fit->residual_median_percent <=
+                                                      KC_FIT_MEDIAN_PERCENT));
   json_object_set_new(root, "whole_log", kc_compare_json(c, fit->log, predicted));
   json_object_set_new(root, "profile", kc_cli_json_string(profile));
   return kc_cli_print_json(root);
@@ -158,6 +182,7 @@ static int report(const struct kc_replay_fit *fit, const struct log_arguments *a
   char *profile = NULL;
   int status = 0;
   if (kc_calibrate_profile_text(&profile, &entry, &diag) != KC_OK) return kc_cli_fail(&diag);
+  note_doubts(fit, &c);
   if (a->out.json) {
     status = print_json(fit, &c, &predicted, profile);
   } else if (a->out.profile) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/number.h"
+#include "sim/calibrate/fitted_to.h"
 #include "sim/calibrate/serving.h"
 #include "sim/cli/calibrate_output.h"
 #include "sim/cli/cli.h"
@@ -143,6 +144,17 @@ static void print_terms(const struct kc_serving_fit *fit)
   }
 }
 
+/* What to check, for people. */
+static void note_doubts(const struct kc_serving_fit *fit)
+{
+  kc_calibrate_note_median("the rows are", fit->residual_median);
+  for (int t = 0; t < KC_SERVING_TERMS; t++) {
+    if (!fit->is_free[t] || !fit->at_bound[t]) continue;
+    kc_calibrate_note_bound(kc_serving_term_name((enum kc_serving_term)t), fit->best.value[t],
+                            t == KC_TERM_HOST);
+  }
+}
+
 static void print_rows(const struct kc_serving_fit *fit)
 {
   printf("\n  %-22s %12s %12s %10s %12s\n", "row", "measured", "fitted", "error", "left out");
@@ -155,6 +167,12 @@ static void print_rows(const struct kc_serving_fit *fit)
       printf(" %12s\n", "-");
     }
   }
+}
+
+static void print_median(const struct kc_serving_fit *fit)
+{
+  printf("\n  off by %.2f %% in the median, %.2f %% at most%s\n", fit->residual_median,
+         fit->residual_max, kc_calibrate_mark(fit->residual_median));
 }
 
 static void print_flat(const struct kc_serving_fit *fit)
@@ -235,6 +253,9 @@ static int print_json(const struct kc_serving_fit *fit, const char *profile)
   json_object_set_new(root, "terms", terms);
   json_object_set_new(root, "rows", rows);
   json_object_set_new(root, "largest_error_percent", json_real(fit->residual_max));
+  json_object_set_new(root, "median_error_percent", json_real(fit->residual_median));
+  json_object_set_new(root, "plausible", json_boolean(fit->residual_median <=
+                                                      KC_FIT_MEDIAN_PERCENT));
   json_object_set_new(root, "flat_direction_percent", flat);
   json_object_set_new(root, "flat_effect_percent", json_real(fit->flat_effect_percent));
   json_object_set_new(root, "profile", kc_cli_json_string(profile));
@@ -249,6 +270,7 @@ static int report(struct kc_serving_fit *fit, const struct serving_arguments *a)
   int status = 0;
   kc_serving_profile(fit, a->out.name, a->out.source, &entry);
   if (kc_calibrate_profile_text(&profile, &entry, &diag) != KC_OK) return kc_cli_fail(&diag);
+  note_doubts(fit);
   if (a->out.json) {
     status = print_json(fit, profile);
   } else if (a->out.profile) {
@@ -256,6 +278,7 @@ static int report(struct kc_serving_fit *fit, const struct serving_arguments *a)
   } else {
     print_terms(fit);
     print_rows(fit);
+    print_median(fit);
     print_flat(fit);
     printf("\n%s", profile);
     if (fit->is_free[KC_TERM_KV] && print_scan(fit, &diag) != KC_OK) status = kc_cli_fail(&diag);

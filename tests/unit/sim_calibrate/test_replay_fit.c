@@ -121,6 +121,36 @@ static void test_the_entry_is_the_fit(void **state)
   free(scenario);
 }
 
+/* Steps of three times what the first guess takes: every error is beyond what the fit looks at,
+ * which once left it where it began. A link that nothing crosses is refused. */
+static void test_far_from_the_first_guess(void **state)
+{
+  struct kc_diag diag = {0};
+  struct kc_scenario *scenario = load();
+  struct kc_gpu_profile *profile = &scenario->pool[0].profile;
+  struct kc_serving_log log = {.path = "made", .format = "made", .has_arrivals = true};
+  struct kc_replay_worth worth;
+  (void)state;
+  log.count = rows_of(scenario);
+  log.row = calloc(log.count, sizeof *log.row);
+  assert_non_null(log.row);
+  profile->calibrated = true;
+  profile->host_step_us = 15000;
+  assert_int_equal(KC_OK, kc_replay_predict(scenario, log.row, log.count, &worth, &diag));
+  struct kc_replay_fit fit = {.scenario = scenario, .log = &log, .first = 30, .free_count = 1,
+                              .free = {KC_REPLAY_HOST}};
+  if (kc_replay_fit_run(&fit, &diag) != KC_OK) fail_msg("%s", diag.text);
+  if (fabs(fit.best[0] - 15000) > 150) fail_msg("host: %.1f us of 15000", fit.best[0]);
+  kc_replay_fit_free(&fit);
+  fit = (struct kc_replay_fit){.scenario = scenario, .log = &log, .first = 30, .free_count = 2,
+                               .free = {KC_REPLAY_HOST, KC_REPLAY_LINK}};
+  assert_int_equal(KC_ERR_USAGE, kc_replay_fit_run(&fit, &diag));
+  assert_non_null(strstr(diag.text, "\"link\" has no effect here"));
+  kc_replay_fit_free(&fit);
+  free(log.row);
+  free(scenario);
+}
+
 static void test_too_few_and_another_load(void **state)
 {
   struct kc_diag diag = {0};
@@ -151,6 +181,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_terms_come_back),
                                      cmocka_unit_test(test_the_entry_is_the_fit),
+                                     cmocka_unit_test(test_far_from_the_first_guess),
                                      cmocka_unit_test(test_too_few_and_another_load)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
