@@ -210,16 +210,18 @@ static enum kc_err count_sweep(void *context, const struct kc_sweep_brief *sweep
 
 /* `totals`: runs and request rows, sweeps and points. */
 static int print_verdict(const struct kc_diag_list *problems, const uint64_t totals[4],
-                         int64_t older, const char *path, const struct db_arguments *arguments)
+                         const struct kc_store_older *older, const char *path,
+                         const struct db_arguments *arguments)
 {
   KC_ASSERT(problems != NULL);
   if (arguments->json) {
     const int status = kc_cli_print_json(
-        json_pack("{s:i, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "schema", DB_SCHEMA, "ok",
+        json_pack("{s:i, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "schema", DB_SCHEMA, "ok",
                   problems->count == 0, "runs", (json_int_t)totals[0], "request_rows",
                   (json_int_t)totals[1], "sweeps", (json_int_t)totals[2], "points",
-                  (json_int_t)totals[3], "older_runs", (json_int_t)older, "problem_count",
-                  (json_int_t)problems->count, "problems",
+                  (json_int_t)totals[3], "older_runs",
+                  (json_int_t)older->runs, "older_points", (json_int_t)older->points,
+                  "problem_count", (json_int_t)problems->count, "problems",
                   problems_json(problems)));
     if (status != 0) return status;
   }
@@ -232,9 +234,14 @@ static int print_verdict(const struct kc_diag_list *problems, const uint64_t tot
              totals[2] == 1 ? "" : "s", (unsigned long long)totals[3]);
     }
     putchar('\n');
-    if (older > 0) {
+    if (older->runs > 0) {
       printf("%lld of the runs were stored by an older program; their hashes and documents were "
-             "not recomputed\n", (long long)older);
+             "not recomputed\n", (long long)older->runs);
+    }
+    if (older->points > 0) {
+      printf("%lld of the points were stored by an older program, without a digest; whether their "
+             "figures were changed cannot be said\n",
+             (long long)older->points);
     }
   }
   return 0;
@@ -245,13 +252,13 @@ static int verify(struct kc_store *store, const char *path, const struct db_argu
   struct kc_diag diag;
   struct kc_diag_list problems;
   uint64_t totals[4] = {0};
-  int64_t older = 0;
+  struct kc_store_older older = {0};
   if (kc_store_verify(store, &older, &problems) == KC_OK &&
       (kc_store_each_run(store, count_run, totals, &diag) != KC_OK ||
        kc_store_each_sweep(store, count_sweep, totals, &diag) != KC_OK)) {
     return kc_cli_fail(&diag);
   }
-  return print_verdict(&problems, totals, older, path, arguments);
+  return print_verdict(&problems, totals, &older, path, arguments);
 }
 
 /* ---- digest ---- */

@@ -14,7 +14,7 @@
 #include "sim/replay/replay.h"
 
 #define KC_STORE_APPLICATION_ID 0x6b766370
-#define KC_STORE_SCHEMA 6
+#define KC_STORE_SCHEMA 7
 
 enum { KC_STORE_ROWS_MAX = 100000000 }; /* of one run, like the requests of a workload */
 
@@ -23,7 +23,8 @@ struct kc_store; /* one connection; one thread */
 /* Opens or creates `path`, migrating an older file. Errors KC_ERR_STORE (not a database, from the
  * future, locked for 5 s, read-only, disk full), KC_ERR_FILE. */
 enum kc_err kc_store_open(struct kc_store **store, const char *path, struct kc_diag *diag);
-/* Opens an existing file for reading only. */
+/* Opens an existing file for reading only, also one of the schema before this; leaves nothing
+ * beside it. */
 enum kc_err kc_store_open_read(struct kc_store **store, const char *path, struct kc_diag *diag);
 void kc_store_close(struct kc_store *store); /* NULL is fine; rolls back a run left open */
 
@@ -72,12 +73,19 @@ enum kc_err kc_store_run_end(struct kc_store *store, const struct kc_metrics *me
 /* Forgets the run; rolls back what was written of it. */
 void kc_store_run_abort(struct kc_store *store);
 
+/* What an older program stored, and no later one can check. */
+struct kc_store_older {
+  int64_t runs;   /* in another layout of hash and document: not recomputed */
+  int64_t points; /* without a digest of their own */
+};
+
 /* integrity_check and foreign keys; the columns of every run row against its histograms and its
  * stored document; where all rows were kept also counts, sums, latencies and the hash again from
- * the rows. Problems are listed (KC_ERR_STORE, or KC_ERR_MEMORY); returns
- * kc_diag_list_result(problems). Runs that an older program stored in another layout of hash and
- * document are not recomputed; *older (may be NULL) is their number. */
-enum kc_err kc_store_verify(struct kc_store *store, int64_t *older, struct kc_diag_list *problems);
+ * the rows; every point of a sweep against its digest. Problems are listed (KC_ERR_STORE, or
+ * KC_ERR_MEMORY); returns kc_diag_list_result(problems). *older (may be NULL): what was left
+ * out. */
+enum kc_err kc_store_verify(struct kc_store *store, struct kc_store_older *older,
+                            struct kc_diag_list *problems);
 
 /* ---- measurements ---- */
 

@@ -4,6 +4,7 @@
 
 #include <sqlite3.h>
 
+#include "engine/base/digest.h"
 #include "sim/store/store.h"
 
 /* How long others are waited for: when opening, and when a run that may have taken an hour is
@@ -26,6 +27,7 @@ struct kc_store {
   sqlite3 *db;
   char path[KC_DIAG_PATH_BYTES]; /* as given, for messages */
   bool read_only;
+  bool settles;                  /* a reader that was alone: takes its -wal and -shm away again */
   int busy_ms;                   /* in force now */
   int end_busy_ms;               /* KC_STORE_END_BUSY_MS; tests are less patient */
 
@@ -95,8 +97,18 @@ void kc_store_verify_figures(struct kc_store *store, struct kc_diag_list *proble
 /* Rows of run_group, for the run that is being written; none without groups. An SQLite code. */
 int kc_store_insert_groups(struct kc_store *store, const struct kc_groups *groups);
 
-/* Rows of sweeps and points against each other, scenarios against their digests. */
+/* Rows of sweeps and points against each other, scenarios and points against their digests, and
+ * the answers of plans against their points. */
 void kc_store_verify_sweeps(struct kc_store *store, struct kc_diag_list *problems);
+
+/* The digest of a point: its own row first, then its changes in order of their position, then
+ * its figures in order of their names. Texts as they are stored; NULL is "". */
+struct kc_point_text {
+  const char *status, *reason, *trust, *config_sha256, *result_sha256;
+};
+void kc_point_digest_begin(struct kc_sha256 *sha, int64_t number, const struct kc_point_text *row);
+void kc_point_digest_set(struct kc_sha256 *sha, const char *key, const char *value);
+void kc_point_digest_figure(struct kc_sha256 *sha, const char *name, double value);
 
 /* Rows of run_group against those of request, where all were kept. */
 void kc_store_verify_groups(struct kc_store *store, struct kc_diag_list *problems);

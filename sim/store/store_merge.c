@@ -24,6 +24,11 @@ static const char make_tables[] =
   "CREATE TEMP TABLE fresh (mine INTEGER, theirs INTEGER, number INTEGER)";
 static const char drop_tables[] =
   "DROP TABLE IF EXISTS temp.seen; DROP TABLE IF EXISTS temp.same; DROP TABLE IF EXISTS temp.fresh";
+
+/* Points of the other file with the columns that this program knows. */
+static const char see_points[] = "CREATE TEMP VIEW their_point AS SELECT * FROM other.point";
+static const char see_older_points[] =
+  "CREATE TEMP VIEW their_point AS SELECT *, NULL AS point_sha256 FROM other.point";
 static const char see_sweeps[] =
   "INSERT OR IGNORE INTO temp.seen SELECT name, sweep_sha256, scenario_sha256, scenario_text, sets,"
   " axes, points FROM other.sweep";
@@ -58,19 +63,43 @@ static const char find_conflict[] =
  * order of the files does not matter. */
 static const char take_points[] =
   "DELETE FROM main.point WHERE status = 'failed' AND EXISTS (SELECT 1 FROM temp.same s"
-  " JOIN other.point o ON o.sweep_id = s.theirs WHERE s.mine = main.point.sweep_id"
+  " JOIN temp.their_point o ON o.sweep_id = s.theirs WHERE s.mine = main.point.sweep_id"
   " AND o.number = main.point.number AND (o.status != 'failed' OR o.reason < main.point.reason));"
   "DELETE FROM temp.fresh;"
-  "INSERT INTO temp.fresh SELECT s.mine, s.theirs, o.number FROM temp.same s JOIN other.point o"
-  " ON o.sweep_id = s.theirs WHERE NOT EXISTS (SELECT 1 FROM main.point m"
+  "INSERT INTO temp.fresh SELECT s.mine, s.theirs, o.number FROM temp.same s"
+  " JOIN temp.their_point o ON o.sweep_id = s.theirs WHERE NOT EXISTS (SELECT 1 FROM main.point m"
   " WHERE m.sweep_id = s.mine AND m.number = o.number);"
   "INSERT INTO main.point SELECT f.mine, o.number, o.status, o.reason, o.trust, o.config_sha256,"
-  " o.result_sha256 FROM temp.fresh f JOIN other.point o ON o.sweep_id = f.theirs"
-  " AND o.number = f.number;"
+  " o.result_sha256, o.point_sha256 FROM temp.fresh f JOIN temp.their_point o"
+  " ON o.sweep_id = f.theirs AND o.number = f.number;"
   "INSERT INTO main.point_set SELECT f.mine, o.number, o.position, o.key, o.value"
   " FROM temp.fresh f JOIN other.point_set o ON o.sweep_id = f.theirs AND o.number = f.number;"
   "INSERT INTO main.point_figure SELECT f.mine, o.number, o.figure, o.value FROM temp.fresh f"
-  " JOIN other.point_figure o ON o.sweep_id = f.theirs AND o.number = f.number";
+  " JOIN other.point_figure o ON o.sweep_id = f.theirs AND o.number = f.number;"
+  /* What both have and only the other one's program gave a digest. */
+  "UPDATE main.point SET point_sha256 = o.point_sha256 FROM temp.same s JOIN temp.their_point o"
+  " ON o.sweep_id = s.theirs WHERE s.mine = main.point.sweep_id AND o.number = main.point.number"
+  " AND main.point.point_sha256 IS NULL AND main.point.status = o.status"
+  " AND main.point.reason IS o.reason AND o.point_sha256 IS NOT NULL";
+
+/* Answers of plans that are not here yet; equal points gave equal answers. */
+static const char take_plans[] =
+  "DELETE FROM temp.fresh;"
+  "INSERT INTO temp.fresh SELECT s.mine, s.theirs, NULL FROM temp.same s JOIN other.plan o"
+  " ON o.sweep_id = s.theirs WHERE NOT EXISTS (SELECT 1 FROM main.plan m"
+  " WHERE m.sweep_id = s.mine);"
+  "INSERT INTO main.plan SELECT f.mine, objective, spare, headroom, lost, budget_usd_hour,"
+  " gpus_max, winner, as_bought, runner_up, near_miss, limited_by, nearest, prefill_share,"
+  " decode_share, host_share, idle_share, memory_share, command, combinations, no_fit, refused,"
+  " candidates, runs, runs_after, by_price, by_bound, by_twin, by_replicas, by_faster, why_no_fit,"
+  " why_refused FROM temp.fresh f JOIN other.plan o ON o.sweep_id = f.theirs;"
+  "INSERT INTO main.plan_requirement SELECT f.mine, position, text, figure, wants_low,"
+  " limit_value FROM temp.fresh f JOIN other.plan_requirement o ON o.sweep_id = f.theirs;"
+  "INSERT INTO main.plan_candidate SELECT f.mine, o.number, gpu, replicas, gpus_replica, tensor,"
+  " weights, kv, page_size, chunk, max_running, gpus, usd_hour, excess, worst FROM temp.fresh f"
+  " JOIN other.plan_candidate o ON o.sweep_id = f.theirs;"
+  "INSERT INTO main.plan_unit SELECT f.mine, position, what, o.number, why, gpus, usd_hour, excess"
+  " FROM temp.fresh f JOIN other.plan_unit o ON o.sweep_id = f.theirs";
 
 static enum kc_err refuse_conflict(struct kc_store *store, const char *from, struct kc_diag *diag)
 {
@@ -95,14 +124,28 @@ static enum kc_err refuse_conflict(struct kc_store *store, const char *from, str
   return err;
 }
 
+/* How the other file's rows are reached, by its schema. */
+static enum kc_err look_at_points(struct kc_store *store, bool *older, struct kc_diag *diag)
+{
+  int64_t version = 0;
+  KC_ASSERT(older != NULL);
+  KC_TRY(kc_store_scalar(store, "PRAGMA other.user_version", &version, merging, diag));
+  *older = version < KC_STORE_SCHEMA;
+  return kc_store_exec(store, *older ? see_older_points : see_points, merging, diag);
+}
+
 /* Runs within a transaction; with the points of one file. */
 static enum kc_err take(struct kc_store *store, const char *from, struct kc_diag *diag)
 {
   KC_ASSERT(!store->in_run);
+  bool older;
   KC_TRY(kc_store_exec(store, "BEGIN IMMEDIATE", merging, diag));
   enum kc_err err = kc_store_exec(store, match_sweeps, merging, diag);
   if (err == KC_OK) err = refuse_conflict(store, from, diag);
+  if (err == KC_OK) err = look_at_points(store, &older, diag);
   if (err == KC_OK) err = kc_store_exec(store, take_points, merging, diag);
+  if (err == KC_OK && !older) err = kc_store_exec(store, take_plans, merging, diag);
+  if (err == KC_OK) err = kc_store_exec(store, "DROP VIEW temp.their_point", merging, diag);
   if (err == KC_OK) err = kc_store_exec(store, "COMMIT", merging, diag);
   if (err != KC_OK && sqlite3_get_autocommit(store->db) == 0) {
     sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
@@ -186,8 +229,9 @@ static char *select_in_order(struct kc_store *store, const char *table)
   struct kc_diag ignored;
   sqlite3_str *sql = sqlite3_str_new(store->db);
   KC_ASSERT(table[0] != '\0');
-  sqlite3_str_appendf(sql, "SELECT * FROM \"%w\"", table);
-  if (kc_store_prepare(store, "SELECT name FROM pragma_table_info(?1) WHERE pk > 0 ORDER BY pk",
+  sqlite3_str_appendf(sql, "SELECT * FROM main.\"%w\"", table);
+  if (kc_store_prepare(store,
+                       "SELECT name FROM pragma_table_info(?1, 'main') WHERE pk > 0 ORDER BY pk",
                        &key, digesting, &ignored) == KC_OK) {
     sqlite3_bind_text(key, 1, table, -1, SQLITE_TRANSIENT);
     for (bool first = true; sqlite3_step(key) == SQLITE_ROW; first = false) {

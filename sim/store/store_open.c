@@ -3,7 +3,7 @@
  *   path --file facts--> sqlite3 --identify--> new | ours, schema n | somebody else's (refused)
  *                                    |
  *              write: migrate n -> KC_STORE_SCHEMA, WAL, synchronous=FULL, foreign_keys=ON
- *              read:  n must be KC_STORE_SCHEMA
+ *              read:  n from KC_STORE_SCHEMA_READ_MIN on; nothing is left beside the file
  *
  * Nothing is written before the file is known to be ours or empty. The schema is created under a
  * rollback journal, before the switch to WAL: the main file then holds it from the first commit,
@@ -17,11 +17,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <unistd.h>
+
 #include "sim/store/store_internal.h"
 #include "sim/store/store_schema.h"
 
 enum {
-  TABLES = 12,         /* of schema KC_STORE_SCHEMA */
+  TABLES = 16,          /* of schema KC_STORE_SCHEMA */
+  TABLES_READ_MIN = 12, /* of schema KC_STORE_SCHEMA_READ_MIN */
   PAGE_BYTES_MIN = 512 /* of any SQLite file */
 };
 
@@ -205,20 +208,22 @@ static enum kc_err identify(struct kc_store *store, int64_t *version, struct kc_
   return KC_OK;
 }
 
-static enum kc_err check_tables(struct kc_store *store, struct kc_diag *diag)
+static enum kc_err check_tables(struct kc_store *store, int64_t version, struct kc_diag *diag)
 {
   KC_ASSERT(!store->in_run);
+  const int wanted = version == KC_STORE_SCHEMA ? TABLES : TABLES_READ_MIN;
   int64_t tables = 0;
   KC_TRY(kc_store_scalar(store,
                          "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN "
                          "('run', 'host', 'request', 'timeline', 'histogram', 'violation', "
                          "'run_group', 'measurement', 'sweep', 'point', 'point_set', "
-                         "'point_figure')",
+                         "'point_figure', 'plan', 'plan_requirement', 'plan_candidate', "
+                         "'plan_unit')",
                          &tables, "opening it", diag));
-  if (tables == TABLES) return KC_OK;
+  if (tables == wanted) return KC_OK;
   return kc_fail_at(diag, KC_ERR_STORE, store->path, 0, 0,
                     "the database is damaged: %lld of the %d tables of schema %d are there; "
-                    "restore it from a copy", (long long)tables, TABLES, KC_STORE_SCHEMA);
+                    "restore it from a copy", (long long)tables, wanted, (int)version);
 }
 
 /* ---- migrating ---- */
@@ -280,7 +285,7 @@ static enum kc_err prepare_for_writing(struct kc_store *store, struct kc_diag *d
     KC_TRY(identify(store, &version, diag));
   }
   KC_ASSERT(version == KC_STORE_SCHEMA);
-  KC_TRY(check_tables(store, diag));
+  KC_TRY(check_tables(store, version, diag));
   KC_TRY(switch_to_wal(store, diag));
   /* 8 MiB of pages: a run of 100,000 rows goes to the -wal once, not in pieces as it grows. */
   return kc_store_exec(store, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
@@ -310,20 +315,22 @@ enum kc_err kc_store_open(struct kc_store **store, const char *path, struct kc_d
 
 /* ---- reading ---- */
 
-/* True when `path` with `suffix` ("-wal", "-journal") is there and holds something. */
-static bool has_companion(const char *path, const char *suffix)
+/* Bytes of `path` with `suffix` ("-wal", "-shm", "-journal"); -1 when there is no such file. */
+static int64_t companion_bytes(const char *path, const char *suffix)
 {
   KC_ASSERT(suffix[0] == '-');
   char *name = sqlite3_mprintf("%s%s", path, suffix);
   struct stat facts;
-  const bool found = name != NULL && stat(name, &facts) == 0 && facts.st_size > 0;
+  const bool found = name != NULL && stat(name, &facts) == 0;
   sqlite3_free(name);
-  return found;
+  return found ? (int64_t)facts.st_size : -1;
 }
 
-/* A process killed while it made the tables leaves a journal that must be played back before
- * anybody can read, which takes a connection that may write. Whatever goes wrong shows up later. */
-static void play_back_journal(const char *path)
+/* Opens and closes the file with a connection that may write, which does two things that a
+ * reader cannot. A process killed while it made the tables leaves a journal that must be played
+ * back before anybody can read; and a reader of a file in WAL mode makes a -wal and a -shm,
+ * which the last connection takes away only if it may write. Whatever goes wrong shows up later. */
+static void settle(const char *path)
 {
   KC_ASSERT(path[0] != '\0');
   sqlite3 *db = NULL;
@@ -336,19 +343,20 @@ static void play_back_journal(const char *path)
   sqlite3_free(name);
 }
 
-static enum kc_err prepare_for_reading(struct kc_store *store, struct kc_diag *diag)
+static enum kc_err prepare_for_reading(struct kc_store *store, const char *path,
+                                       struct kc_diag *diag)
 {
   KC_ASSERT(store->read_only);
   int64_t version = 0;
   enum kc_err err = identify(store, &version, diag);
   const int code = err == KC_OK ? SQLITE_OK : sqlite3_errcode(store->db) & 0xff;
-  if ((code == SQLITE_CANTOPEN || code == SQLITE_READONLY) &&
-      !has_companion(store->path, "-wal") && !has_companion(store->path, "-journal")) {
+  if ((code == SQLITE_CANTOPEN || code == SQLITE_READONLY) && companion_bytes(path, "-wal") <= 0 &&
+      companion_bytes(path, "-journal") <= 0) {
     /* A folder without write permission: SQLite cannot make its -shm file. With nothing to play
      * back, the file may be read as it stands. */
     sqlite3_close(store->db);
     store->db = NULL;
-    KC_TRY(connect_to(store, immutable_name(store->path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI,
+    KC_TRY(connect_to(store, immutable_name(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI,
                       diag));
     err = identify(store, &version, diag);
   }
@@ -358,12 +366,14 @@ static enum kc_err prepare_for_reading(struct kc_store *store, struct kc_diag *d
                       "the database is empty; store a run in it first: kvcap run SCENARIO --db %s",
                       store->path);
   }
-  if (version < KC_STORE_SCHEMA) {
+  if (version < KC_STORE_SCHEMA_READ_MIN) {
     return kc_fail_at(diag, KC_ERR_STORE, store->path, 0, 0,
                       "the database has the older schema %lld; storing a run in it brings it to "
                       "schema %d", (long long)version, KC_STORE_SCHEMA);
   }
-  return check_tables(store, diag);
+  KC_TRY(check_tables(store, version, diag));
+  return version < KC_STORE_SCHEMA ? kc_store_exec(store, kc_store_shim, "opening it", diag)
+                                   : KC_OK;
 }
 
 enum kc_err kc_store_open_read(struct kc_store **store, const char *path, struct kc_diag *diag)
@@ -377,11 +387,19 @@ enum kc_err kc_store_open_read(struct kc_store **store, const char *path, struct
     return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0,
                       "there is no such file; `kvcap run SCENARIO --db FILE` makes one");
   }
-  if (has_companion(path, "-journal")) play_back_journal(path);
+  if (companion_bytes(path, "-journal") > 0) settle(path);
   struct kc_store *opened = new_store(path, true, diag);
   if (opened == NULL) return KC_ERR_MEMORY;
-  enum kc_err err = connect_to(opened, plain_name(path), SQLITE_OPEN_READONLY, diag);
-  if (err == KC_OK) err = prepare_for_reading(opened, diag);
+  const bool alone = companion_bytes(path, "-wal") < 0 && companion_bytes(path, "-shm") < 0;
+  const bool writable = access(path, W_OK) == 0;
+  opened->settles = alone && writable;
+  /* What nobody else has open and we may not write is read as it stands: a -shm made for it
+   * could not be taken away again. */
+  const bool as_it_stands = alone && !writable && companion_bytes(path, "-journal") < 0;
+  enum kc_err err = as_it_stands ? connect_to(opened, immutable_name(path),
+                                              SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, diag)
+                                 : connect_to(opened, plain_name(path), SQLITE_OPEN_READONLY, diag);
+  if (err == KC_OK) err = prepare_for_reading(opened, path, diag);
   if (err != KC_OK) {
     kc_store_close(opened);
     return err;
@@ -395,7 +413,12 @@ void kc_store_close(struct kc_store *store)
   if (store == NULL) return;
   if (store->in_run) kc_store_run_abort(store);
   KC_ASSERT(!store->in_run);
+  const char *whole =
+      store->settles && store->db != NULL ? sqlite3_db_filename(store->db, "main") : NULL;
+  char *path = whole != NULL ? strdup(whole) : NULL; /* store->path may be cut */
   const int code = sqlite3_close(store->db);
   KC_ASSERT(code == SQLITE_OK); /* else a statement was left behind */
+  if (path != NULL) settle(path);
+  free(path);
   free(store);
 }

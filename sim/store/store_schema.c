@@ -10,6 +10,9 @@
  *
  *   n measurement             figures that machines gave, without a run
  *
+ *   sweep 1 --- n point       a question and its answers (store_sweep.h)
+ *    +--- 0..1 plan           what a plan concluded from them
+ *
  * The row of a run is written last, so children refer to a parent that is not there yet: their
  * foreign keys are deferred to the commit, which then proves that no child is an orphan. Children
  * are WITHOUT ROWID and start their key with run_id: a run is one contiguous range of each tree,
@@ -193,5 +196,67 @@ static const char sweep_schema[] =
   "FOREIGN KEY (sweep_id, number) REFERENCES point(sweep_id, number) ON DELETE CASCADE"
   ") STRICT, WITHOUT ROWID;";
 
+/* A digest of every point, and the answers of plans. The question of a plan is the row of a
+ * sweep, what it ran are points; `number` and `winner` to `near_miss` name those. Shares are of
+ * 1. */
+static const char plan_schema[] =
+  "ALTER TABLE point ADD COLUMN point_sha256 TEXT;"
+
+  "CREATE TABLE plan ("
+  "sweep_id INTEGER PRIMARY KEY REFERENCES sweep(id),"
+  "objective TEXT NOT NULL CHECK (objective IN ('usd', 'gpus', 'goodput', 'output_tok_s')),"
+  "spare INTEGER NOT NULL, headroom REAL NOT NULL, lost REAL NOT NULL,"
+  "budget_usd_hour REAL, gpus_max INTEGER,"
+  "winner INTEGER, as_bought INTEGER, runner_up INTEGER, near_miss INTEGER,"
+  "limited_by TEXT, nearest TEXT, prefill_share REAL, decode_share REAL, host_share REAL,"
+  "idle_share REAL, memory_share REAL, command TEXT,"
+  "combinations INTEGER NOT NULL, no_fit INTEGER NOT NULL, refused INTEGER NOT NULL,"
+  "candidates INTEGER NOT NULL, runs INTEGER NOT NULL, runs_after INTEGER NOT NULL,"
+  "by_price INTEGER NOT NULL, by_bound INTEGER NOT NULL, by_twin INTEGER NOT NULL,"
+  "by_replicas INTEGER NOT NULL, by_faster INTEGER NOT NULL,"
+  "why_no_fit TEXT, why_refused TEXT"
+  ") STRICT;"
+
+  "CREATE TABLE plan_requirement ("
+  "sweep_id INTEGER NOT NULL REFERENCES plan(sweep_id) ON DELETE CASCADE,"
+  "position INTEGER NOT NULL, text TEXT NOT NULL, figure TEXT NOT NULL,"
+  "wants_low INTEGER NOT NULL CHECK (wants_low IN (0, 1)), limit_value REAL NOT NULL,"
+  "PRIMARY KEY (sweep_id, position)"
+  ") STRICT, WITHOUT ROWID;"
+
+  /* GPUs and price as bought, spare replicas and all; `replicas` are those that serve. */
+  "CREATE TABLE plan_candidate ("
+  "sweep_id INTEGER NOT NULL REFERENCES plan(sweep_id) ON DELETE CASCADE,"
+  "number INTEGER NOT NULL, gpu TEXT NOT NULL, replicas INTEGER NOT NULL,"
+  "gpus_replica INTEGER NOT NULL, tensor INTEGER NOT NULL, weights TEXT NOT NULL,"
+  "kv TEXT NOT NULL, page_size INTEGER NOT NULL, chunk INTEGER NOT NULL,"
+  "max_running INTEGER NOT NULL, gpus INTEGER NOT NULL, usd_hour REAL,"
+  "excess REAL NOT NULL," /* worst figure / its limit; above 1 misses */
+  "worst INTEGER,"        /* position of that requirement; NULL: requests were lost, or none ran */
+  "PRIMARY KEY (sweep_id, number),"
+  "FOREIGN KEY (sweep_id, number) REFERENCES point(sweep_id, number) ON DELETE CASCADE"
+  ") STRICT, WITHOUT ROWID;"
+
+  "CREATE TABLE plan_unit ("
+  "sweep_id INTEGER NOT NULL REFERENCES plan(sweep_id) ON DELETE CASCADE,"
+  "position INTEGER NOT NULL, what TEXT NOT NULL,"
+  "number INTEGER, why TEXT," /* its point; or what is in the way of it */
+  "gpus INTEGER NOT NULL, usd_hour REAL, excess REAL,"
+  "PRIMARY KEY (sweep_id, position)"
+  ") STRICT, WITHOUT ROWID;";
+
 const char *const kc_store_migration[KC_STORE_SCHEMA] = {
-  first_schema, caching_schema, trust_schema, measurement_schema, spent_schema, sweep_schema};
+  first_schema, caching_schema, trust_schema, measurement_schema, spent_schema, sweep_schema,
+  plan_schema};
+
+/* Temporary objects come before those of the file where a name is looked up. */
+const char kc_store_shim[] =
+  "CREATE TEMP VIEW point AS SELECT *, NULL AS point_sha256 FROM main.point;"
+  "CREATE TEMP TABLE plan (sweep_id, objective, spare, headroom, lost, budget_usd_hour, gpus_max,"
+  " winner, as_bought, runner_up, near_miss, limited_by, nearest, prefill_share, decode_share,"
+  " host_share, idle_share, memory_share, command, combinations, no_fit, refused, candidates, runs,"
+  " runs_after, by_price, by_bound, by_twin, by_replicas, by_faster, why_no_fit, why_refused);"
+  "CREATE TEMP TABLE plan_requirement (sweep_id, position, text, figure, wants_low, limit_value);"
+  "CREATE TEMP TABLE plan_candidate (sweep_id, number, gpu, replicas, gpus_replica, tensor,"
+  " weights, kv, page_size, chunk, max_running, gpus, usd_hour, excess, worst);"
+  "CREATE TEMP TABLE plan_unit (sweep_id, position, what, number, why, gpus, usd_hour, excess)";

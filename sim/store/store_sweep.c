@@ -14,6 +14,8 @@
 static const char writing[] = "storing points of a sweep";
 static const char reading[] = "reading a sweep";
 
+enum { POINT_SETS_MAX = 256, POINT_FIGURES_MAX = 1024 };
+
 /* The text must outlive the statement's next step; nothing is copied, so nothing can fail. */
 static void bind_text(sqlite3_stmt *statement, int at, const char *text)
 {
@@ -123,6 +125,65 @@ struct writer {
   sqlite3_stmt *clear, *point, *set, *figure;
 };
 
+static void add_text(struct kc_sha256 *sha, const char *text)
+{
+  KC_ASSERT(text != NULL);
+  kc_sha256_update_u64(sha, strlen(text));
+  kc_sha256_update(sha, text, strlen(text));
+}
+
+void kc_point_digest_begin(struct kc_sha256 *sha, int64_t number, const struct kc_point_text *row)
+{
+  const char *const text[] = {row->status, row->reason, row->trust, row->config_sha256,
+                              row->result_sha256};
+  kc_sha256_init(sha);
+  kc_sha256_update_u64(sha, (uint64_t)number);
+  for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) add_text(sha, text[i]);
+}
+
+void kc_point_digest_set(struct kc_sha256 *sha, const char *key, const char *value)
+{
+  KC_ASSERT(key != NULL && value != NULL);
+  kc_sha256_update_u64(sha, 1); /* no row of one kind gives the bytes of another */
+  add_text(sha, key);
+  add_text(sha, value);
+}
+
+void kc_point_digest_figure(struct kc_sha256 *sha, const char *name, double value)
+{
+  const double kept = value == 0 ? 0 : value; /* SQLite keeps no sign of a zero */
+  uint64_t bits;
+  memcpy(&bits, &kept, sizeof bits);
+  kc_sha256_update_u64(sha, 2);
+  add_text(sha, name);
+  kc_sha256_update_u64(sha, bits);
+}
+
+static int by_name(const void *a, const void *b)
+{
+  const struct kc_stored_figure *const *x = a, *const *y = b;
+  return strcmp((*x)->name, (*y)->name);
+}
+
+static void digest_point(const struct kc_stored_point *point, char hex[KC_SHA256_HEX_BYTES])
+{
+  const struct kc_stored_figure *figure[POINT_FIGURES_MAX];
+  struct kc_sha256 sha;
+  KC_ASSERT(point->figure_count <= POINT_FIGURES_MAX);
+  kc_point_digest_begin(&sha, (int64_t)point->number,
+                        &(struct kc_point_text){point->status, point->reason, point->trust,
+                                                point->config_sha256, point->result_sha256});
+  for (uint32_t i = 0; i < point->set_count; i++) {
+    kc_point_digest_set(&sha, point->set[i].key, point->set[i].value);
+  }
+  for (uint32_t i = 0; i < point->figure_count; i++) figure[i] = &point->figure[i];
+  qsort(figure, point->figure_count, sizeof figure[0], by_name);
+  for (uint32_t i = 0; i < point->figure_count; i++) {
+    kc_point_digest_figure(&sha, figure[i]->name, figure[i]->value);
+  }
+  kc_sha256_final_hex(&sha, hex);
+}
+
 static enum kc_err writer_open(struct writer *w, struct kc_diag *diag)
 {
   struct kc_store *store = w->store;
@@ -130,7 +191,8 @@ static enum kc_err writer_open(struct writer *w, struct kc_diag *diag)
   KC_TRY(kc_store_prepare(store, "DELETE FROM point WHERE sweep_id = ?1 AND number = ?2",
                           &w->clear, writing, diag));
   KC_TRY(kc_store_prepare(store, "INSERT INTO point(sweep_id, number, status, reason, trust, "
-                          "config_sha256, result_sha256) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                          "config_sha256, result_sha256, point_sha256) "
+                          "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
                           &w->point, writing, diag));
   KC_TRY(kc_store_prepare(store, "INSERT INTO point_set(sweep_id, number, position, key, value) "
                           "VALUES (?1, ?2, ?3, ?4, ?5)", &w->set, writing, diag));
@@ -177,7 +239,9 @@ static enum kc_err write_rest(const struct writer *w, const struct kc_stored_poi
 static enum kc_err write_point(const struct writer *w, const struct kc_stored_point *point,
                                struct kc_diag *diag)
 {
+  char hex[KC_SHA256_HEX_BYTES];
   KC_ASSERT(point->status != NULL);
+  digest_point(point, hex);
   bind_key(w, w->clear, point->number);
   KC_TRY(run_once(w->store, w->clear, diag));
   bind_key(w, w->point, point->number);
@@ -186,6 +250,7 @@ static enum kc_err write_point(const struct writer *w, const struct kc_stored_po
   bind_optional(w->point, 5, point->trust);
   bind_optional(w->point, 6, point->config_sha256);
   bind_optional(w->point, 7, point->result_sha256);
+  bind_text(w->point, 8, hex);
   KC_TRY(run_once(w->store, w->point, diag));
   return write_rest(w, point, diag);
 }
@@ -224,8 +289,6 @@ enum kc_err kc_store_each_known(struct kc_store *store, kc_known_visitor visit, 
   sqlite3_finalize(row);
   return err;
 }
-
-enum { POINT_SETS_MAX = 256, POINT_FIGURES_MAX = 1024 };
 
 /* What one point is read into. */
 struct point_reader {

@@ -8,8 +8,8 @@
  *                      (store_verify_figures.c)
  *   rows               result_sha256 and latencies again, where all rows were kept
  *                      (store_verify_rows.c)
- *   sweeps             points within their sweep, with all that their status asks for, scenarios
- *                      by their digest (store_verify_sweeps.c)
+ *   sweeps             points within their sweep, with all that their status asks for, points and
+ *                      scenarios by their digests, plans by their points (store_verify_sweeps.c)
  *
  * Every problem is listed; one check does not stop the next, except that a damaged file is not
  * searched further.
@@ -138,13 +138,27 @@ static const char count_check[] =
   "SELECT id, what, coalesce(found, 0), stated FROM claim WHERE coalesce(found, 0) <> stated"
   " ORDER BY 1, 2";
 
-enum kc_err kc_store_verify(struct kc_store *store, int64_t *older, struct kc_diag_list *problems)
+static void count_older(struct kc_store *store, struct kc_store_older *older,
+                        struct kc_diag_list *problems)
+{
+  struct kc_diag why;
+  KC_ASSERT(older != NULL);
+  if (kc_store_scalar(store, "SELECT count(*) FROM run WHERE layout < " KC_LAYOUT_TEXT,
+                      &older->runs, doing, &why) == KC_OK &&
+      kc_store_scalar(store, "SELECT count(*) FROM point WHERE point_sha256 IS NULL",
+                      &older->points, doing, &why) == KC_OK) {
+    return;
+  }
+  kc_diag_list_add(problems, why.code, why.path, 0, 0, "%s", why.text);
+}
+
+enum kc_err kc_store_verify(struct kc_store *store, struct kc_store_older *older,
+                            struct kc_diag_list *problems)
 {
   KC_ASSERT(store != NULL && !store->in_run);
   KC_ASSERT(problems != NULL);
-  struct kc_diag why;
   kc_diag_list_init(problems);
-  if (older != NULL) *older = 0;
+  if (older != NULL) *older = (struct kc_store_older){0};
   kc_store_for_each_row(store, "PRAGMA integrity_check(32)", visit_integrity, problems);
   KC_TRY(kc_diag_list_result(problems));
   kc_store_for_each_row(
@@ -156,10 +170,6 @@ enum kc_err kc_store_verify(struct kc_store *store, int64_t *older, struct kc_di
   kc_store_verify_figures(store, problems);
   kc_store_verify_groups(store, problems);
   kc_store_verify_sweeps(store, problems);
-  if (older != NULL &&
-      kc_store_scalar(store, "SELECT count(*) FROM run WHERE layout < " KC_LAYOUT_TEXT, older,
-                      doing, &why) != KC_OK) {
-    kc_diag_list_add(problems, why.code, why.path, 0, 0, "%s", why.text);
-  }
+  if (older != NULL) count_older(store, older, problems);
   return kc_diag_list_result(problems);
 }

@@ -146,7 +146,8 @@ static void test_file_is_marked(void **state)
   assert_int_equal(scalar(store, "PRAGMA foreign_keys"), 1);
   assert_int_equal(scalar(store, "SELECT journal_mode = 'wal' FROM pragma_journal_mode"), 1);
   assert_int_equal(scalar(store, "SELECT count(*) FROM pragma_table_list"
-                          " WHERE schema = 'main' AND name NOT LIKE 'sqlite_%' AND strict"), 12);
+                          " WHERE schema = 'main' AND name NOT LIKE 'sqlite_%' AND strict"),
+                   16);
   kc_store_close(store);
 }
 

@@ -196,7 +196,7 @@ static void test_other_schemas(void **state)
   expect_refused(place->path, KC_ERR_STORE, "damaged: schema -1");
   snprintf(sql, sizeof sql, "PRAGMA user_version = %d; DROP TABLE violation", KC_STORE_SCHEMA);
   run_sql(place->path, sql);
-  expect_refused(place->path, KC_ERR_STORE, "11 of the 12 tables");
+  expect_refused(place->path, KC_ERR_STORE, "15 of the 16 tables");
 }
 
 /* A file as schema 1 left it. It is brought up when a run is stored in it; its old run keeps layout
@@ -215,7 +215,7 @@ static void test_older_schema_is_migrated(void **state)
   struct kc_store *store = NULL;
   struct kc_diag diag = {0};
   struct kc_diag_list problems;
-  int64_t older = -1;
+  struct kc_store_older older = {.runs = -1};
   char sql[160];
   make_database(place->path, 1);
   for (size_t i = 0; i < sizeof since / sizeof since[0]; i++) {
@@ -226,16 +226,19 @@ static void test_older_schema_is_migrated(void **state)
     snprintf(sql, sizeof sql, "ALTER TABLE request DROP COLUMN %s", since_request[i]);
     run_sql(place->path, sql);
   }
-  run_sql(place->path, "DROP TABLE run_group; DROP TABLE measurement; DROP TABLE point_set;"
-          "DROP TABLE point_figure; DROP TABLE point; DROP TABLE sweep; PRAGMA user_version = 1;"
-          "UPDATE run SET summary_json = json_set(summary_json, '$.schema', 1)");
+  run_sql(place->path, "DROP TABLE plan_unit; DROP TABLE plan_candidate;"
+                       "DROP TABLE plan_requirement; DROP TABLE plan;"
+                       "DROP TABLE run_group; DROP TABLE measurement; DROP TABLE point_set;"
+                       "DROP TABLE point_figure; DROP TABLE point; DROP TABLE sweep; PRAGMA "
+                       "user_version = 1;"
+                       "UPDATE run SET summary_json = json_set(summary_json, '$.schema', 1)");
   expect_failure(kc_store_open_read(&store, place->path, &diag), &diag, KC_ERR_STORE,
                  "the older schema 1");
   kc_store_close(store);
   make_database(place->path, 1);
   assert_int_equal(kc_store_open_read(&store, place->path, &diag), KC_OK);
   if (kc_store_verify(store, &older, &problems) != KC_OK) fail_msg("%s", problems.items[0].text);
-  assert_int_equal(older, 1);
+  assert_int_equal(older.runs, 1);
   kc_store_close(store);
   run_sql(place->path, "UPDATE request SET output_tokens = output_tokens + 1 WHERE run_id = 1"
           " AND sequence = 0");
@@ -309,6 +312,7 @@ static int read_is_possible(const struct place *place)
   struct kc_diag_list problems;
   enum kc_err err = kc_store_open_read(&store, place->path, &diag);
   if (err == KC_OK) err = kc_store_verify(store, NULL, &problems);
+  kc_store_close(store);
   if (err == KC_OK) return 0;
   fprintf(stderr, "code %d: %s\n", err, diag.text);
   return 1;
@@ -338,6 +342,58 @@ static void test_read_only(void **state)
   as_nobody(place, read_is_refused);
   assert_int_equal(chmod(place->path, 0644), 0);
   assert_int_equal(count_intact(place->path), 2);
+}
+
+/* Names in the folder, and what the file itself is, in one text. */
+static void look_around(const struct place *place, char text[1024])
+{
+  char command[256];
+  snprintf(command, sizeof command, "cd '%s' && ls -A && sha256sum runs.db && stat -c %%y runs.db",
+           place->folder);
+  FILE *out = popen(command, "r");
+  assert_non_null(out);
+  const size_t bytes = fread(text, 1, 1023, out);
+  assert_int_equal(pclose(out), 0);
+  text[bytes] = '\0';
+}
+
+/* Who may write the file and who may not, where the folder may be written and where not. */
+static void test_readers_leave_nothing(void **state)
+{
+  static const mode_t modes[][2] = {{0777, 0666}, {0777, 0444}, {0555, 0666}, {0555, 0444}};
+  struct place *place = *state;
+  char before[1024], after[1024];
+  make_database(place->path, 2);
+  for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+    assert_int_equal(chmod(place->folder, modes[i][0]), 0);
+    assert_int_equal(chmod(place->path, modes[i][1]), 0);
+    look_around(place, before);
+    as_nobody(place, read_is_possible);
+    look_around(place, after);
+    assert_string_equal(before, after);
+    assert_int_equal(read_is_possible(place), 0); /* as whoever runs this */
+    look_around(place, after);
+    assert_string_equal(before, after);
+  }
+  assert_null(strstr(before, "-shm"));
+}
+
+/* A writer that is still there keeps its -wal, and what is in it is read. */
+static void test_readers_leave_a_writer_alone(void **state)
+{
+  struct place *place = *state;
+  char text[1024];
+  sqlite3 *writer = NULL;
+  make_database(place->path, 1);
+  assert_int_equal(sqlite3_open(place->path, &writer), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(writer, "UPDATE run SET name = 'x'", NULL, NULL, NULL), SQLITE_OK);
+  assert_int_equal(read_is_possible(place), 0);
+  look_around(place, text);
+  assert_non_null(strstr(text, "runs.db-wal"));
+  assert_int_equal(sqlite3_exec(writer, "UPDATE run SET name = 'y'", NULL, NULL, NULL), SQLITE_OK);
+  sqlite3_close(writer);
+  look_around(place, text);
+  assert_null(strstr(text, "runs.db-wal"));
 }
 
 /* ---- company ---- */
@@ -615,6 +671,8 @@ int main(void)
     cmocka_unit_test_setup_teardown(test_another_program, make_place, remove_place),
     cmocka_unit_test_setup_teardown(test_other_schemas, make_place, remove_place),
     cmocka_unit_test_setup_teardown(test_older_schema_is_migrated, make_place, remove_place),
+    cmocka_unit_test_setup_teardown(test_readers_leave_nothing, make_place, remove_place),
+    cmocka_unit_test_setup_teardown(test_readers_leave_a_writer_alone, make_place, remove_place),
     cmocka_unit_test_setup_teardown(test_wrong_places, make_place, remove_place),
     cmocka_unit_test_setup_teardown(test_odd_names, make_place, remove_place),
     cmocka_unit_test_setup_teardown(test_read_only, make_place, remove_place),

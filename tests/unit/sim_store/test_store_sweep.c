@@ -255,9 +255,10 @@ static void failures_give_way(void **state)
   const char *const *back = (const char *const[]){place->path[1], place->path[0]};
   write_points(place->path[0], '1', 0, 1);
   write_points(place->path[1], '1', 0, 1);
-  run_sql(place->path[0], "UPDATE point SET status = 'failed', reason = 'b' WHERE number = 5;"
-          "UPDATE point SET reason = 'b' WHERE number = 1");
-  run_sql(place->path[1], "UPDATE point SET reason = 'c' WHERE number = 1");
+  run_sql(place->path[0], "UPDATE point SET status = 'failed', reason = 'b',"
+                          " point_sha256 = NULL WHERE number = 5;"
+                          "UPDATE point SET reason = 'b', point_sha256 = NULL WHERE number = 1");
+  run_sql(place->path[1], "UPDATE point SET reason = 'c', point_sha256 = NULL WHERE number = 1");
   assert_int_equal(merge(place->path[2], from, 2, &diag), KC_OK);
   assert_int_equal(merge(place->path[3], back, 2, &diag), KC_OK);
   digests(place->path[2], one);
@@ -306,6 +307,20 @@ static void damage_is_found(void **state)
       {"UPDATE sweep SET scenario_text = 'y'", "does not give its scenario_sha256"},
       {"UPDATE point SET config_sha256 = (SELECT config_sha256 FROM point WHERE number = 5)"
        " WHERE number = 4", "different results"},
+      {"UPDATE point_figure SET value = value * (1 + 1e-15) WHERE number = 4"
+       " AND figure = 'kv_tokens'",
+       "point 4 of sweep 1, its changes and figures do not give"},
+      {"UPDATE point_figure SET figure = 'ttft_p99_ms' WHERE number = 3"
+       " AND figure = 'ttft_p95_ms'",
+       "point 3 of sweep 1, its changes"},
+      {"DELETE FROM point_figure WHERE number = 8 AND figure = 'headroom'",
+       "point 8 of sweep 1, its changes"},
+      {"INSERT INTO point_figure VALUES (1, 2, 'zzz', 1.0)", "point 2 of sweep 1, its changes"},
+      {"UPDATE point_set SET value = '5' WHERE number = 4 AND position = 0",
+       "point 4 of sweep 1, its changes"},
+      {"UPDATE point SET reason = 'another' WHERE number = 1", "point 1 of sweep 1, its changes"},
+      {"UPDATE point_figure SET value = 9e999 WHERE number = 4 AND figure = 'headroom'",
+       "point 4 of sweep 1, its changes"},
       {"DELETE FROM sweep", "belong to no run, sweep or point"}};
   struct place *place = *state;
   char before[4096], after[4096];
@@ -329,6 +344,55 @@ static void damage_is_found(void **state)
     }
     kc_store_close(store);
   }
+}
+
+/* The file as the program before this one left it: no digests, no plans. */
+static void make_older(const char *path)
+{
+  run_sql(path, "ALTER TABLE point DROP COLUMN point_sha256; DROP TABLE plan_unit;"
+                "DROP TABLE plan_candidate; DROP TABLE plan_requirement; DROP TABLE plan;"
+                "PRAGMA user_version = 6");
+}
+
+/* It is read as it is, says what cannot be checked, and is merged with what has digests: whose
+ * order does not matter. */
+static void an_older_file_is_read(void **state)
+{
+  struct place *place = *state;
+  struct kc_store *store = NULL;
+  struct kc_store_older older = {.points = -1};
+  struct kc_diag diag = {0};
+  struct kc_diag_list problems;
+  char one[4096], two[4096];
+  uint64_t count = 0;
+  int64_t version = 0;
+  write_points(place->path[0], '1', 0, 2);
+  write_points(place->path[1], '1', 0, 1);
+  make_older(place->path[0]);
+  assert_int_equal(kc_store_open_read(&store, place->path[0], &diag), KC_OK);
+  assert_int_equal(kc_store_verify(store, &older, &problems), KC_OK);
+  assert_int_equal(older.points, POINTS / 2 + 1);
+  assert_int_equal(kc_store_each_point(store, 1, 0, compare_point, &count, &diag), KC_OK);
+  one[0] = '\0';
+  assert_int_equal(kc_store_each_table(store, append_digest, one, &diag), KC_OK);
+  assert_null(strstr(one, "plan"));
+  assert_int_equal(kc_store_scalar(store, "PRAGMA user_version", &version, "", &diag), KC_OK);
+  assert_int_equal(version, 6);
+  kc_store_close(store);
+  const char *const from[] = {place->path[0], place->path[1]};
+  const char *const back[] = {place->path[1], place->path[0]};
+  assert_int_equal(merge(place->path[2], from, 2, &diag), KC_OK);
+  assert_int_equal(merge(place->path[3], back, 2, &diag), KC_OK);
+  digests(place->path[2], one);
+  digests(place->path[3], two);
+  assert_string_equal(one, two);
+  digests(place->path[1], two);
+  assert_string_equal(one, two);
+  write_points(place->path[0], '1', 1, 2); /* which brings it up */
+  store = open_intact(place->path[0]);
+  assert_int_equal(kc_store_verify(store, &older, &problems), KC_OK);
+  assert_int_equal(older.points, POINTS / 2 + 1);
+  kc_store_close(store);
 }
 
 static int64_t points_of(const char *path)
@@ -406,6 +470,7 @@ int main(void)
     cmocka_unit_test_setup_teardown(failures_give_way, make_place, remove_place),
     cmocka_unit_test_setup_teardown(disagreement_is_refused, make_place, remove_place),
     cmocka_unit_test_setup_teardown(damage_is_found, make_place, remove_place),
+    cmocka_unit_test_setup_teardown(an_older_file_is_read, make_place, remove_place),
     cmocka_unit_test_setup_teardown(a_full_disk_once, make_place, remove_place),
     cmocka_unit_test_setup_teardown(a_full_disk_for_good, make_place, remove_place),
     cmocka_unit_test_setup_teardown(a_dry_heap_takes_whole_batches, make_place, remove_place),
