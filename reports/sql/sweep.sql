@@ -284,12 +284,15 @@ WHERE p.output_tok_s IS NOT NULL AND p.load_amount IS NOT NULL AND p.across_plac
   AND (SELECT count(DISTINCT series) FROM sweep_peak WHERE across_place = 0) <= 8
 ORDER BY p.series, p.load_amount, p.point;
 
--- How much there is to draw; `of_plan`: the points are what a plan's search ran, and its axes are
--- text of another form than a sweep's.
+-- What it is: with `of_plan` the points are what a plan's search ran, and its axes are text of
+-- another form than a sweep's (plan.sql).
+CREATE TEMP VIEW IF NOT EXISTS sweep_kind AS
+SELECT axes GLOB 'gpu=*' AS of_plan FROM chosen_sweep JOIN sweep ON sweep.id = sweep_id;
+
+-- How much there is to draw.
 CREATE TEMP VIEW IF NOT EXISTS sweep_size AS
 SELECT count(*) AS points, max(series) + 1 AS series, max(across_place) + 1 AS across,
-       max(load_place) + 1 AS loads,
-       (SELECT axes GLOB 'gpu=*' FROM chosen_sweep JOIN sweep ON sweep.id = sweep_id) AS of_plan
+       max(load_place) + 1 AS loads
 FROM sweep_point;
 
 -- The question itself.

@@ -168,24 +168,63 @@ static enum kc_err fill_request(struct kc_plan_request *request, const struct ar
 
 /* ---- a plan ---- */
 
-static enum kc_err add_details(struct kc_plan *plan, struct kc_plan_answer *answer,
-                               struct kc_diag *diag)
+static enum kc_err write_commands(const struct kc_plan *plan, const char *path,
+                                  struct kc_plan_bought *bought, struct kc_diag *diag)
+{
+  const bool apart = bought->run != plan->winner;
+  KC_ASSERT(plan->found);
+  bought->command = kc_plan_command(plan, path, false);
+  bought->command_bought = apart ? kc_plan_command(plan, path, true) : NULL;
+  if (bought->command != NULL && (bought->command_bought != NULL || !apart)) return KC_OK;
+  return kc_fail(diag, KC_ERR_MEMORY, "no memory for the command");
+}
+
+static void free_commands(struct kc_plan_bought *bought)
+{
+  free(bought->command);
+  free(bought->command_bought);
+}
+
+static enum kc_err find_details(struct kc_plan *plan, struct kc_plan_answer *answer,
+                                struct kc_diag *diag)
 {
   if (!plan->found) return kc_plan_explain(plan, answer->part, &answer->lost, diag);
-  answer->as_bought = plan->winner;
+  answer->bought.run = plan->winner;
   if (plan->request.spare > 0 || plan->request.headroom > 0) {
     const struct kc_search_probe probe = plan->run[plan->winner].probe;
     struct kc_plan_sets *sets = calloc(1, sizeof *sets);
     if (sets == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the changes");
-    kc_plan_sets_of(plan, &probe, sets);
-    const enum kc_err err = kc_plan_evaluate(plan, &probe, sets, &answer->as_bought, diag);
+    kc_plan_sets_of(plan, &probe, true, sets);
+    const enum kc_err err = kc_plan_evaluate(plan, &probe, sets, &answer->bought.run, diag);
     free(sets);
     if (err != KC_OK) return err;
   }
   KC_TRY(kc_plan_next_units(plan, &answer->units, diag));
   KC_TRY(kc_plan_limits(plan, &answer->limits, diag));
-  if (kc_plan_command(answer)) return KC_OK;
-  return kc_fail(diag, KC_ERR_MEMORY, "no memory for the command");
+  return write_commands(plan, plan->request.path, &answer->bought, diag);
+}
+
+/* Paths are a machine's own: the database has the scenario's text, and its file's name alone. */
+static enum kc_err keep_answer(struct kc_plan *plan, const struct kc_plan_answer *answer,
+                               struct kc_diag *diag)
+{
+  struct kc_plan_bought bought = {.run = answer->bought.run};
+  enum kc_err err = KC_OK;
+  if (plan->request.store == NULL) return KC_OK;
+  if (plan->found) {
+    const char *slash = strrchr(plan->request.path, '/');
+    err = write_commands(plan, slash == NULL ? plan->request.path : slash + 1, &bought, diag);
+  }
+  if (err == KC_OK) err = kc_plan_keep(plan, &answer->units, &answer->limits, &bought, diag);
+  free_commands(&bought);
+  return err;
+}
+
+static enum kc_err add_details(struct kc_plan *plan, struct kc_plan_answer *answer,
+                               struct kc_diag *diag)
+{
+  KC_TRY(find_details(plan, answer, diag));
+  return keep_answer(plan, answer, diag);
 }
 
 static int print_plan(const struct kc_plan_answer *answer, bool json)
@@ -245,7 +284,7 @@ static int make_plan(struct kc_plan_request *request, const struct arguments *a)
   if (plan != NULL) kc_plan_free(plan);
   kc_store_close(request->store);
   free(plan);
-  if (answer != NULL) free(answer->command);
+  if (answer != NULL) free_commands(&answer->bought);
   free(answer);
   free(problems);
   return status;

@@ -43,7 +43,8 @@ static const struct kc_option report_options[] = {
            "none"},
   {.key = "sweep", .type = KC_OPTION_U64, .offset = offsetof(struct report_arguments, sweep),
    .min = 1, .max = 1e15, .values = "N",
-   .help = "draw a sweep: maps of regions, where memory ends, throughput against speed, cost"},
+   .help = "draw a sweep: maps of regions, where memory ends, throughput against speed, cost; "
+           "with --html also what a plan found"},
   {.key = "across", .type = KC_OPTION_TEXT, .offset = offsetof(struct report_arguments, across),
    .size = sizeof(((struct report_arguments *)NULL)->across), .fallback = "", .values = "KEY",
    .help = "the sweep's key along a picture, or its end; without it the context"},
@@ -77,7 +78,8 @@ static const struct kc_cli_usage report_usage = {
   .positional_max = 1,
   .epilogue = "examples:\n  kvcap report kvcap.db\n  kvcap report kvcap.db --run 3,5 --out slides "
               "--format png\n  kvcap report kvcap.db --run 3,5 --html answer.html\n"
-              "  kvcap report kvcap.db --sweep 1 --across input --load concurrency --out maps",
+              "  kvcap report kvcap.db --sweep 1 --across input --load concurrency --out maps\n"
+              "  kvcap plan SCENARIO --db plan.db; kvcap report plan.db --sweep 1 --html plan.html",
 };
 
 /* Name of the CSV file and of its script (without one, CSV only), and the view behind them. A view
@@ -114,6 +116,7 @@ struct report {
   struct kc_figures figures;
   int64_t run_ids[RUNS_MAX];
   size_t run_count;
+  bool of_plan; /* the sweep that was chosen is what a plan ran */
 };
 
 /* ---- which runs ---- */
@@ -188,13 +191,20 @@ static enum kc_err choose_runs(struct report *report, const char *runs, struct k
 static enum kc_err choose_sweep(struct report *report, const struct report_arguments *arguments,
                                 struct kc_diag *diag)
 {
-  char *views;
-  KC_TRY(read_text(report, "sql/sweep", ".sql", &views, diag));
-  const enum kc_err err =
-      kc_report_choose_sweep(report->store, views, (int64_t)arguments->sweep, arguments->across,
-                             arguments->load, diag);
-  free(views);
-  return err;
+  char *sweep_sql, *plan_sql = NULL;
+  KC_TRY(read_text(report, "sql/sweep", ".sql", &sweep_sql, diag));
+  enum kc_err err = read_text(report, "sql/plan", ".sql", &plan_sql, diag);
+  if (err == KC_OK) {
+    const struct kc_report_question question = {
+        .sweep_sql = sweep_sql, .plan_sql = plan_sql, .sweep_id = (int64_t)arguments->sweep,
+        .across = arguments->across, .load = arguments->load};
+    err = kc_report_choose_sweep(report->store, &question, &report->of_plan, diag);
+  }
+  free(sweep_sql);
+  free(plan_sql);
+  if (err != KC_OK || !report->of_plan || arguments->html[0] != '\0') return err;
+  return kc_fail(diag, KC_ERR_INPUT, "sweep %llu is what a plan ran, which is told on a page, not "
+                 "in figures: add --html FILE", (unsigned long long)arguments->sweep);
 }
 
 /* What the report is about: runs, a sweep, or both. */
@@ -236,7 +246,9 @@ static enum kc_err make_page(struct report *report, const struct report_argument
   KC_TRY(read_text(report, "html/page", ".css", &style, diag));
   FILE *out = open_memstream(&text, &bytes);
   const struct kc_html_spec spec = {.style = style, .version = KVCAP_VERSION,
-                                    .runs = wants_runs(arguments), .sweep = arguments->sweep > 0};
+                                    .runs = wants_runs(arguments),
+                                    .sweep = arguments->sweep > 0 && !report->of_plan,
+                                    .plan = report->of_plan};
   enum kc_err err = out == NULL ? kc_fail(diag, KC_ERR_MEMORY, "the host ran out of memory")
                                 : kc_html_write(out, report->store, &spec, diag);
   if (out != NULL && fclose(out) != 0 && err == KC_OK) {

@@ -200,7 +200,7 @@ json_t *kc_plan_json(const struct kc_plan_answer *answer)
   add_request(root, &plan->request);
   json_object_set_new(root, "found", json_boolean(plan->found));
   json_object_set_new(root, "winner", run_json(plan, plan->winner));
-  json_object_set_new(root, "as_bought", run_json(plan, plan->found ? answer->as_bought : NONE));
+  json_object_set_new(root, "as_bought", run_json(plan, plan->found ? answer->bought.run : NONE));
   json_object_set_new(root, "runner_up", run_json(plan, plan->runner_up));
   json_object_set_new(root, "nearest_miss", run_json(plan, plan->near_miss));
   json_object_set_new(root, "cheapest", least_json(plan, false));
@@ -210,8 +210,13 @@ json_t *kc_plan_json(const struct kc_plan_answer *answer)
   json_object_set_new(root, "parts", parts_json(answer));
   json_object_set_new(root, "unanswered", lost_json(answer));
   json_object_set_new(root, "search", search_json(plan));
-  json_object_set_new(root, "command",
-                      kc_cli_json_string(plan->found ? answer->command : ""));
+  const struct kc_plan_bought *bought = &answer->bought;
+  json_object_set_new(root, "command", kc_cli_json_string(plan->found ? bought->command : ""));
+  json_object_set_new(root, "command_as_bought",
+                      plan->found ? kc_cli_json_string(bought->command_bought != NULL
+                                                           ? bought->command_bought
+                                                           : bought->command)
+                                  : json_null());
   return root;
 }
 

@@ -13,13 +13,12 @@ struct kc_plan_answer {
   struct kc_plan_lost lost;                      /* likewise */
   struct kc_plan_units units;                    /* of a winner */
   struct kc_plan_limits limits;                  /* likewise */
-  uint32_t as_bought; /* entry of run[]: the winner, spare replicas and all, under the traffic as it
-                         is recorded; the winner's own entry when that is the same */
-  char *command;      /* heap: the `kvcap run` line that shows a winner, ready for a shell */
+  struct kc_plan_bought bought;                  /* likewise; its commands are heap */
 };
 
-/* Fills in the command, of a plan that found something; false when memory ran out. */
-bool kc_plan_command(struct kc_plan_answer *answer);
+/* The `kvcap run` line that gives the winner's figures, ready for a shell, with `path` as its
+ * scenario: as it was judged, or as bought. Heap; NULL when memory ran out. */
+char *kc_plan_command(const struct kc_plan *plan, const char *path, bool as_bought);
 
 /* The document of `plan --json`; NULL when memory ran out. The caller owns it. */
 json_t *kc_plan_json(const struct kc_plan_answer *answer);

@@ -104,29 +104,35 @@ static void print_load(const struct kc_plan_run *run)
          100 * figures->value[KC_FIGURE_KV_PEAK_SHARE]);
 }
 
+static void print_token_price(const struct kc_plan_run *run, const char *before)
+{
+  char usd[KC_FIGURE_TEXT_BYTES];
+  if (!run->result.figures.known[KC_FIGURE_USD_PER_MTOK]) return;
+  printf("%s%s per million output tokens", before,
+         known_text(&run->result.figures, KC_FIGURE_USD_PER_MTOK, usd));
+}
+
 static void print_winner(const struct kc_plan_answer *answer)
 {
   const struct kc_plan *plan = answer->plan;
   const struct kc_plan_run *run = &plan->run[plan->winner];
-  const struct kc_plan_run *bought = &plan->run[answer->as_bought];
-  char text[256], usd[64];
+  const struct kc_plan_run *bought = &plan->run[answer->bought.run];
+  char text[256];
   printf("  %-15s %s\n", "deployment", kc_plan_hardware(plan, &run->probe, text));
   printf("  %-15s %s\n", "", settings(&plan->columns[run->probe.column], text));
   printf("  %-15s %s", "price", price_text(plan, &run->probe, text));
-  if (bought->result.figures.known[KC_FIGURE_USD_PER_MTOK]) {
-    printf(", %s per million output tokens",
-           known_text(&bought->result.figures, KC_FIGURE_USD_PER_MTOK, usd));
-  }
+  if (answer->bought.run == plan->winner) print_token_price(bought, ", ");
   printf("\n");
   print_figures(plan, run);
   print_load(run);
-  if (answer->as_bought != plan->winner) {
-    printf("  %-15s ", "as recorded");
+  if (answer->bought.run != plan->winner) {
+    printf("  %-15s ", "as bought");
     for (uint32_t i = 0; i < plan->require_count; i++) {
       const enum kc_figure figure = plan->require[i].figure;
       printf("%s%s %s", i == 0 ? "" : ", ", kc_figure_name(figure),
              known_text(&bought->result.figures, figure, text));
     }
+    print_token_price(bought, plan->require_count > 0 ? ", " : "");
     printf("\n");
   }
 }
@@ -394,6 +400,15 @@ static void print_nothing(const struct kc_plan_answer *answer)
   print_possible(plan, &plan->run[plan->near_miss]);
 }
 
+/* Each line gives the figures above that stand under its name. */
+static void print_commands(const struct kc_plan_answer *answer)
+{
+  const struct kc_plan_bought *bought = &answer->bought;
+  if (bought->command == NULL) return;
+  printf("  %-15s %s\n", "reproduce", bought->command);
+  if (bought->command_bought != NULL) printf("  %-15s %s\n", "as bought", bought->command_bought);
+}
+
 void kc_plan_print(const struct kc_plan_answer *answer)
 {
   const struct kc_plan *plan = answer->plan;
@@ -423,5 +438,5 @@ void kc_plan_print(const struct kc_plan_answer *answer)
     print_nothing(answer);
   }
   print_search(plan);
-  if (answer->command != NULL) printf("  %-15s %s\n", "reproduce", answer->command);
+  print_commands(answer);
 }

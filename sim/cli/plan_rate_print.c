@@ -74,17 +74,16 @@ void kc_rate_print(const struct kc_rate *rate, double tolerance)
 
 /* ---- the command ---- */
 
-bool kc_plan_command(struct kc_plan_answer *answer)
+char *kc_plan_command(const struct kc_plan *plan, const char *path, bool as_bought)
 {
-  const struct kc_plan *plan = answer->plan;
   const size_t given = plan->request.set_count;
   struct kc_plan_sets *own = calloc(1, sizeof *own);
   const char *sets[KC_SWEEP_BASE_SETS_MAX + KC_PLAN_SETS_MAX];
-  if (own == NULL) return false;
-  kc_plan_sets_of(plan, &plan->run[plan->winner].probe, own);
+  if (own == NULL) return NULL;
+  kc_plan_sets_of(plan, &plan->run[plan->winner].probe, as_bought, own);
   for (size_t i = 0; i < given; i++) sets[i] = plan->request.sets[i];
   for (size_t i = 0; i < own->count; i++) sets[given + i] = own->text[i];
-  answer->command = kc_cli_sets_command("kvcap run", plan->request.path, sets, given + own->count);
+  char *command = kc_cli_sets_command("kvcap run", path, sets, given + own->count);
   free(own);
-  return answer->command != NULL;
+  return command;
 }

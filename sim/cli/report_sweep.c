@@ -98,13 +98,7 @@ static enum kc_err check_size(struct kc_store *store, struct kc_diag *diag)
   const double series = kc_cells_number(&size, 0, "series");
   const double places = fmax(kc_cells_number(&size, 0, "across"),
                              kc_cells_number(&size, 0, "loads"));
-  const bool of_plan = kc_cells_number(&size, 0, "of_plan") == 1;
   kc_cells_free(&size);
-  if (of_plan) {
-    return kc_fail(diag, KC_ERR_INPUT, "these are the runs that a plan's search needed, not a "
-                   "sweep whose points can be set side by side; the same `kvcap plan` with --db "
-                   "prints the answer again and runs nothing that is stored");
-  }
   if (points == 0) {
     return kc_fail(diag, KC_ERR_INPUT, "the sweep has no points in this file yet; run it again");
   }
@@ -119,12 +113,46 @@ static enum kc_err check_size(struct kc_store *store, struct kc_diag *diag)
   return KC_OK;
 }
 
-enum kc_err kc_report_choose_sweep(struct kc_store *store, const char *views_sql, int64_t sweep_id,
-                                   const char *across, const char *load, struct kc_diag *diag)
+static enum kc_err is_of_plan(struct kc_store *store, bool *of_plan, struct kc_diag *diag)
+{
+  struct kc_cells kind;
+  KC_TRY(kc_cells_read(&kind, store, "sweep_kind", diag));
+  KC_ASSERT(kind.rows == 1);
+  *of_plan = kc_cells_number(&kind, 0, "of_plan") == 1;
+  kc_cells_free(&kind);
+  return KC_OK;
+}
+
+/* The views of a plan, and that its answer is there. */
+static enum kc_err choose_plan(struct kc_store *store, const struct kc_report_question *question,
+                               struct kc_diag *diag)
+{
+  struct kc_cells answer;
+  if (question->across[0] != '\0' || question->load[0] != '\0') {
+    return kc_fail(diag, KC_ERR_USAGE, "--across and --load are axes of a sweep, and sweep %lld is "
+                   "what a plan ran; leave them out", (long long)question->sweep_id);
+  }
+  KC_TRY(kc_store_choose_sweep(store, question->plan_sql, question->sweep_id, "", "", diag));
+  KC_TRY(kc_cells_read(&answer, store, "plan_question", diag));
+  const bool there = answer.rows == 1;
+  kc_cells_free(&answer);
+  if (there) return KC_OK;
+  return kc_fail(diag, KC_ERR_INPUT, "the plan of sweep %lld has no answer in this file: it was "
+                 "interrupted, or stored by an older program; the same `kvcap plan` with --db adds "
+                 "it and runs nothing that is stored", (long long)question->sweep_id);
+}
+
+enum kc_err kc_report_choose_sweep(struct kc_store *store,
+                                   const struct kc_report_question *question, bool *of_plan,
+                                   struct kc_diag *diag)
 {
   struct kc_cells keys;
+  const char *views_sql = question->sweep_sql, *across = question->across, *load = question->load;
+  const int64_t sweep_id = question->sweep_id;
   KC_ASSERT(across != NULL && load != NULL);
   KC_TRY(kc_store_choose_sweep(store, views_sql, sweep_id, "", "", diag));
+  KC_TRY(is_of_plan(store, of_plan, diag));
+  if (*of_plan) return choose_plan(store, question, diag);
   KC_TRY(kc_cells_read(&keys, store, "sweep_key", diag));
   const enum kc_err err =
       choose_keys(store, views_sql, sweep_id, across, load, &keys, diag);

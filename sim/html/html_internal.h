@@ -15,6 +15,7 @@ struct kc_html {
   struct kc_cells memory, timeline, latency, notes, intervals, scenario, groups, replicas;
   struct kc_cells question, size, peak, map, frontier; /* of the sweep: reports/sql/sweep.sql */
   struct kc_cells pareto, cost, bill, gain, point, levels, unfit;
+  struct kc_cells plan, tried, limit, value, more, more_value, option; /* reports/sql/plan.sql */
   struct kc_document document[KC_HTML_RUNS_MAX]; /* the resolved scenarios */
   int pictures;              /* drawn so far: the next one's number is this plus 1 */
 };
@@ -91,6 +92,17 @@ void kc_html_sweep_answer(struct kc_html *page);
 void kc_html_sweep_pictures(struct kc_html *page);
 void kc_html_sweep_points(struct kc_html *page);
 void kc_html_sweep_basis(struct kc_html *page);
+
+/* What the points of a sweep or a plan are worth, as a list. */
+void kc_html_trust_levels(const struct kc_html *page);
+
+/* The sections of a plan. */
+void kc_html_plan_lead(struct kc_html *page);
+void kc_html_plan_answer(struct kc_html *page);
+void kc_html_plan_tried(struct kc_html *page);
+void kc_html_plan_pictures(struct kc_html *page);
+void kc_html_plan_assumptions(struct kc_html *page);
+void kc_html_plan_basis(struct kc_html *page);
 
 /* A figure of a point of the sweep as an element; `row` of `cells`, which has a column "point". */
 void kc_html_point_figure(const struct kc_html *page, const char *tag, const char *class,

@@ -116,6 +116,17 @@ static enum kc_err read_sweep(struct kc_html *page, struct kc_store *store, stru
   return read_all(store, sources, sizeof sources / sizeof sources[0], diag);
 }
 
+static enum kc_err read_plan(struct kc_html *page, struct kc_store *store, struct kc_diag *diag)
+{
+  const struct source sources[] = {
+      {&page->plan, "plan_question"},   {&page->tried, "plan_tried"},
+      {&page->limit, "plan_limit"},     {&page->value, "plan_value"},
+      {&page->more, "plan_more"},       {&page->more_value, "plan_more_value"},
+      {&page->option, "plan_option"},   {&page->levels, "sweep_trust"}};
+  KC_ASSERT(page->spec->plan);
+  return read_all(store, sources, sizeof sources / sizeof sources[0], diag);
+}
+
 static enum kc_err read_scenarios(struct kc_html *page, struct kc_diag *diag)
 {
   KC_ASSERT(page->scenario.rows == page->run.rows);
@@ -135,7 +146,8 @@ static void free_page(struct kc_html *page)
       &page->groups, &page->scenario, &page->question, &page->intervals, &page->frontier,
       &page->size,   &page->peak,     &page->map,      &page->pareto,   &page->cost,
       &page->bill,   &page->gain,     &page->point,    &page->levels,
-      &page->unfit,  &page->replicas};
+      &page->unfit,  &page->replicas, &page->plan,    &page->tried,    &page->limit,
+      &page->value,  &page->more,     &page->more_value, &page->option};
   KC_ASSERT(page->out != NULL);
   for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) kc_cells_free(cells[i]);
   for (size_t i = 0; i < KC_HTML_RUNS_MAX; i++) {
@@ -147,9 +159,10 @@ static void free_page(struct kc_html *page)
 
 static void write_title(const struct kc_html *page)
 {
-  KC_ASSERT(page->run.rows > 0 || page->spec->sweep);
-  if (page->spec->sweep) {
-    kc_html_text(page->out, kc_cells_text(&page->question, 0, "name"));
+  KC_ASSERT(page->run.rows > 0 || page->spec->sweep || page->spec->plan);
+  if (page->spec->sweep || page->spec->plan) {
+    const struct kc_cells *of = page->spec->plan ? &page->plan : &page->question;
+    kc_html_text(page->out, kc_cells_text(of, 0, "name"));
     return;
   }
   if (page->run.rows == 1) {
@@ -186,9 +199,10 @@ static void write_foot(const struct kc_html *page)
 {
   KC_ASSERT(page->spec->version != NULL);
   fprintf(page->out, "<footer><p>Written by kvcap %s from stored results alone. Every number can "
-                     "be read again from the database: its element says which run "
-                     "(<code>data-run</code>), which figure (<code>data-figure</code>) and the "
-                     "value before rounding (<code>data-value</code>).</p></footer>\n"
+                     "be read again from the database: its element says of which run, point or "
+                     "plan it is (<code>data-run</code> and the like), which figure "
+                     "(<code>data-figure</code>) and the value before rounding "
+                     "(<code>data-value</code>).</p></footer>\n"
                      "</body>\n</html>\n", page->spec->version);
 }
 
@@ -214,10 +228,21 @@ static void write_sweep(struct kc_html *page)
   kc_html_sweep_basis(page);
 }
 
+static void write_plan(struct kc_html *page)
+{
+  kc_html_plan_answer(page);
+  kc_html_plan_tried(page);
+  kc_html_plan_pictures(page);
+  kc_html_plan_assumptions(page);
+  kc_html_plan_basis(page);
+}
+
 static enum kc_err write_page(struct kc_html *page, struct kc_store *store, struct kc_diag *diag)
 {
-  KC_ASSERT(page->spec->runs || page->spec->sweep);
+  KC_ASSERT(page->spec->runs || page->spec->sweep || page->spec->plan);
+  KC_ASSERT(!page->spec->sweep || !page->spec->plan);
   if (page->spec->sweep) KC_TRY(read_sweep(page, store, diag));
+  if (page->spec->plan) KC_TRY(read_plan(page, store, diag));
   if (page->spec->runs) {
     KC_TRY(read_runs(page, store, diag));
     KC_TRY(read_scenarios(page, diag));
@@ -225,11 +250,14 @@ static enum kc_err write_page(struct kc_html *page, struct kc_store *store, stru
   write_head(page);
   if (page->spec->sweep) {
     kc_html_sweep_lead(page);
+  } else if (page->spec->plan) {
+    kc_html_plan_lead(page);
   } else {
     kc_html_lead(page);
   }
   fputs("</header>\n<main>\n", page->out);
   if (page->spec->sweep) write_sweep(page);
+  if (page->spec->plan) write_plan(page);
   if (page->spec->runs) KC_TRY(write_runs(page, diag));
   fputs("</main>\n", page->out);
   write_foot(page);

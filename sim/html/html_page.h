@@ -18,9 +18,10 @@ struct kc_html_spec {
   const char *version; /* of this program; borrowed */
   bool runs;           /* the runs chosen last (kc_store_choose), at most KC_HTML_RUNS_MAX */
   bool sweep;          /* the sweep chosen last (kc_store_choose_sweep) */
+  bool plan;           /* or the plan chosen like it, with reports/sql/plan.sql; not both */
 };
 
-/* Writes the page of what has been chosen, at least one of the two. KC_ERR_LIMIT for too many runs;
+/* Writes the page of what has been chosen, at least one of them. KC_ERR_LIMIT for too many runs;
  * KC_ERR_STORE; KC_ERR_INPUT when a stored scenario is no YAML. A failed write shows in
  * ferror(out). */
 enum kc_err kc_html_write(FILE *out, struct kc_store *store, const struct kc_html_spec *spec,

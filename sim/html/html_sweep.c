@@ -266,7 +266,7 @@ void kc_html_sweep_points(struct kc_html *page)
 
 /* ---- what it rests on ---- */
 
-static void write_trust(const struct kc_html *page)
+void kc_html_trust_levels(const struct kc_html *page)
 {
   FILE *const out = page->out;
   const struct kc_cells *levels = &page->levels;
@@ -299,7 +299,7 @@ void kc_html_sweep_basis(struct kc_html *page)
   FILE *const out = page->out;
   KC_ASSERT(page->question.rows == 1);
   fputs("<section>\n<h2>How far to trust the sweep</h2>\n", out);
-  write_trust(page);
+  kc_html_trust_levels(page);
   fputs("</section>\n<section>\n<h2>How to get the sweep again</h2>\n<p>Every point is the "
         "scenario below with the settings of its point, and runs by itself with "
         "<code>kvcap run</code>; <code>kvcap sweep</code> with these changes and axes gives all of "

@@ -179,6 +179,7 @@ static enum kc_err evaluate_batch(struct kc_plan *plan, const struct kc_search_p
     const struct kc_judgement judgement = kc_judge(plan->require, plan->require_count,
                                                    plan->request.lost, &batch.run[i].result);
     batch.run[i].probe = probe[i];
+    batch.run[i].number = number[i];
     batch.run[i].excess = judgement.excess;
     batch.run[i].worst = judgement.worst;
   }

@@ -70,6 +70,7 @@ struct kc_plan_column {
 /* One evaluation. */
 struct kc_plan_run {
   struct kc_search_probe probe;  /* column: index into columns[] */
+  uint64_t number;               /* of its point in the database */
   struct kc_point_result result;
   double excess;                 /* worst requirement: value / limit; <= 1 exactly when all hold */
   int worst;                     /* which one; -1: requests were lost */
@@ -105,6 +106,7 @@ struct kc_plan {
   uint64_t planned_runs;           /* while the whole grid is run; else 0 */
   struct kc_known_points known;   /* of request.store */
   int64_t sweep_id;               /* in it */
+  bool forgotten;                 /* it holds no earlier answer to this question */
   struct kc_plan_counts count;
   struct kc_diag why_refused, why_no_fit; /* the first of each */
   bool found;
@@ -129,10 +131,10 @@ void kc_plan_free(struct kc_plan *plan);
 
 /* ---- for whoever prints, and for the parts of the plan ---- */
 
-/* What makes the scenario that candidate: the user's changes, then the column's, the number of
- * replicas bought (those that serve and the spare ones). */
+/* What makes the scenario that candidate, in as few changes as it takes: as bought, with its spare
+ * replicas under the traffic as recorded, or as judged, without them and with the headroom. */
 void kc_plan_sets_of(const struct kc_plan *plan, const struct kc_search_probe *probe,
-                     struct kc_plan_sets *sets);
+                     bool as_bought, struct kc_plan_sets *sets);
 
 /* Evaluates the scenario with the user's changes and `sets` on top, and judges it as `probe`.
  * *index receives its entry of run[]. Errors: KC_ERR_INTERRUPTED, and what keeps a run from being

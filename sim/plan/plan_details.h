@@ -82,4 +82,20 @@ struct kc_plan_units {
 enum kc_err kc_plan_next_units(struct kc_plan *plan, struct kc_plan_units *units,
                                struct kc_diag *diag);
 
+/* ---- keeping the answer ---- */
+
+/* Of a winner: the entry of run[] with its spare replicas under the traffic as it is recorded, the
+ * winner's own when that is the same; and the commands, heap, that give the figures of the two, the
+ * second NULL when they are the same. */
+struct kc_plan_bought {
+  uint32_t run;
+  char *command, *command_bought;
+};
+
+/* Writes the finished plan's answer to the database of its request; nothing to do without one. Of a
+ * plan that found nothing only its candidates are kept. Errors of the store; KC_ERR_MEMORY. */
+enum kc_err kc_plan_keep(struct kc_plan *plan, const struct kc_plan_units *units,
+                         const struct kc_plan_limits *limits, const struct kc_plan_bought *bought,
+                         struct kc_diag *diag);
+
 #endif

@@ -78,14 +78,15 @@ void kc_plan_serving_sets(const struct kc_plan *plan, const struct kc_search_pro
 }
 
 void kc_plan_sets_of(const struct kc_plan *plan, const struct kc_search_probe *probe,
-                     struct kc_plan_sets *sets)
+                     bool as_bought, struct kc_plan_sets *sets)
 {
   KC_ASSERT(probe->column < plan->column_count);
-  const uint32_t bought = probe->replicas + plan->request.spare;
+  const uint32_t replicas = probe->replicas + (as_bought ? plan->request.spare : 0);
   kc_space_sets(&plan->request.space, plan->columns[probe->column].number, sets);
-  if (bought != plan->base.scenario.pool[0].replicas) {
-    kc_sets_add(sets, "pools.%s.replicas=%u", plan->request.space.pool, bought);
+  if (replicas != plan->base.scenario.pool[0].replicas) {
+    kc_sets_add(sets, "pools.%s.replicas=%u", plan->request.space.pool, replicas);
   }
+  if (!as_bought) kc_plan_add_headroom(plan, sets);
 }
 
 uint32_t kc_plan_gpus(const struct kc_plan *plan, const struct kc_search_probe *probe)

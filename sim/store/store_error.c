@@ -136,3 +136,23 @@ enum kc_err kc_store_scalar(struct kc_store *store, const char *sql, int64_t *ou
   sqlite3_finalize(statement);
   return err;
 }
+
+enum kc_err kc_store_begin(struct kc_store *store, const char *doing, struct kc_diag *diag)
+{
+  KC_ASSERT(!store->read_only && !store->in_run);
+  kc_store_wait_for(store, store->end_busy_ms);
+  const enum kc_err err = kc_store_exec(store, "BEGIN IMMEDIATE", doing, diag);
+  kc_store_wait_for(store, KC_STORE_BUSY_MS);
+  return err;
+}
+
+enum kc_err kc_store_finish(struct kc_store *store, enum kc_err err, const char *doing,
+                            struct kc_diag *diag)
+{
+  KC_ASSERT(store->db != NULL);
+  if (err == KC_OK) err = kc_store_exec(store, "COMMIT", doing, diag);
+  if (err != KC_OK && sqlite3_get_autocommit(store->db) == 0) {
+    sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
+  }
+  return err;
+}

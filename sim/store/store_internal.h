@@ -58,6 +58,12 @@ enum kc_err kc_store_exec(struct kc_store *store, const char *sql, const char *d
 enum kc_err kc_store_prepare(struct kc_store *store, const char *sql, sqlite3_stmt **statement,
                              const char *doing, struct kc_diag *diag);
 
+/* A transaction for writing: waits for other writers, then commits what went well (`err` KC_OK) or
+ * rolls back what did not, whose error it returns. */
+enum kc_err kc_store_begin(struct kc_store *store, const char *doing, struct kc_diag *diag);
+enum kc_err kc_store_finish(struct kc_store *store, enum kc_err err, const char *doing,
+                            struct kc_diag *diag);
+
 /* A column as text, "" for NULL; valid until the statement moves on. */
 static inline const char *kc_store_text(sqlite3_stmt *row, int column)
 {

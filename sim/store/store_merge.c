@@ -90,9 +90,10 @@ static const char take_plans[] =
   " WHERE m.sweep_id = s.mine);"
   "INSERT INTO main.plan SELECT f.mine, objective, spare, headroom, lost, budget_usd_hour,"
   " gpus_max, winner, as_bought, runner_up, near_miss, limited_by, nearest, prefill_share,"
-  " decode_share, host_share, idle_share, memory_share, command, combinations, no_fit, refused,"
-  " candidates, runs, runs_after, by_price, by_bound, by_twin, by_replicas, by_faster, why_no_fit,"
-  " why_refused FROM temp.fresh f JOIN other.plan o ON o.sweep_id = f.theirs;"
+  " decode_share, host_share, idle_share, memory_share, command, command_bought, combinations,"
+  " no_fit, refused, candidates, runs, runs_after, by_price, by_bound, by_twin, by_replicas,"
+  " by_faster, why_no_fit, why_refused FROM temp.fresh f JOIN other.plan o"
+  " ON o.sweep_id = f.theirs;"
   "INSERT INTO main.plan_requirement SELECT f.mine, position, text, figure, wants_low,"
   " limit_value FROM temp.fresh f JOIN other.plan_requirement o ON o.sweep_id = f.theirs;"
   "INSERT INTO main.plan_candidate SELECT f.mine, o.number, gpu, replicas, gpus_replica, tensor,"
@@ -139,18 +140,14 @@ static enum kc_err take(struct kc_store *store, const char *from, struct kc_diag
 {
   KC_ASSERT(!store->in_run);
   bool older;
-  KC_TRY(kc_store_exec(store, "BEGIN IMMEDIATE", merging, diag));
+  KC_TRY(kc_store_begin(store, merging, diag));
   enum kc_err err = kc_store_exec(store, match_sweeps, merging, diag);
   if (err == KC_OK) err = refuse_conflict(store, from, diag);
   if (err == KC_OK) err = look_at_points(store, &older, diag);
   if (err == KC_OK) err = kc_store_exec(store, take_points, merging, diag);
   if (err == KC_OK && !older) err = kc_store_exec(store, take_plans, merging, diag);
   if (err == KC_OK) err = kc_store_exec(store, "DROP VIEW temp.their_point", merging, diag);
-  if (err == KC_OK) err = kc_store_exec(store, "COMMIT", merging, diag);
-  if (err != KC_OK && sqlite3_get_autocommit(store->db) == 0) {
-    sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
-  }
-  return err;
+  return kc_store_finish(store, err, merging, diag);
 }
 
 static enum kc_err see(struct kc_store *store, const char *from, struct kc_diag *diag)

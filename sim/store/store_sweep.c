@@ -47,26 +47,6 @@ static enum kc_err run_once(struct kc_store *store, sqlite3_stmt *statement, str
   return err;
 }
 
-static enum kc_err begin(struct kc_store *store, struct kc_diag *diag)
-{
-  KC_ASSERT(!store->read_only && !store->in_run);
-  kc_store_wait_for(store, store->end_busy_ms);
-  const enum kc_err err = kc_store_exec(store, "BEGIN IMMEDIATE", writing, diag);
-  kc_store_wait_for(store, KC_STORE_BUSY_MS);
-  return err;
-}
-
-/* Commits what went well; rolls back what did not. */
-static enum kc_err finish(struct kc_store *store, enum kc_err err, struct kc_diag *diag)
-{
-  KC_ASSERT(store->db != NULL);
-  if (err == KC_OK) err = kc_store_exec(store, "COMMIT", writing, diag);
-  if (err != KC_OK && sqlite3_get_autocommit(store->db) == 0) {
-    sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
-  }
-  return err;
-}
-
 /* ---- the sweep's row ---- */
 
 static enum kc_err find_sweep(struct kc_store *store, const char *sha256, int64_t *id,
@@ -111,10 +91,10 @@ enum kc_err kc_store_sweep_begin(struct kc_store *store, const struct kc_sweep_h
                                  int64_t *sweep_id, struct kc_diag *diag)
 {
   KC_ASSERT(sweep_id != NULL);
-  KC_TRY(begin(store, diag));
+  KC_TRY(kc_store_begin(store, writing, diag));
   enum kc_err err = find_sweep(store, header->sweep_sha256, sweep_id, diag);
   if (err == KC_OK && *sweep_id == 0) err = insert_sweep(store, header, sweep_id, diag);
-  return finish(store, err, diag);
+  return kc_store_finish(store, err, writing, diag);
 }
 
 /* ---- writing points ---- */
@@ -261,11 +241,11 @@ enum kc_err kc_store_points_write(struct kc_store *store, int64_t sweep_id,
 {
   struct writer w = {.store = store, .sweep_id = sweep_id};
   KC_ASSERT(points != NULL || count == 0);
-  KC_TRY(begin(store, diag));
+  KC_TRY(kc_store_begin(store, writing, diag));
   enum kc_err err = writer_open(&w, diag);
   for (size_t i = 0; err == KC_OK && i < count; i++) err = write_point(&w, &points[i], diag);
   writer_close(&w);
-  return finish(store, err, diag);
+  return kc_store_finish(store, err, writing, diag);
 }
 
 /* ---- reading ---- */

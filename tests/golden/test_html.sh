@@ -149,6 +149,130 @@ done
 grep -q 'A &amp; B' sweep.html || fail "the sweep's name is not escaped"
 grep -q '<b>FP8</b> against <b>BF16</b> at the peak of each' sweep.html || fail "no answer"
 
+# Pages of plans: one that found something, with a spare replica and headroom, and one that found
+# nothing. What each figure must be comes from the figures of the points, the requirements and the
+# prices as they stand here, from `plan --json`, and for the next units from its list.
+chat="$examples/how-many-gpus.yaml"
+# plan_page NAME WANTED_STATUS PRICES_JSON LIMITS_JSON ARGUMENTS...
+plan_page() {
+  local name="$1" wanted="$2" prices="$3" limits="$4" spare sweep
+  shift 4
+  "$kvcap" plan "$chat" --set workload.limit=120 --gpu h100,h200 --db runs.db --json "$@" \
+    >"$name.json" 2>err
+  [ $? -eq "$wanted" ] || fail "plan $name: $(cat err)"
+  sweep="$(sqlite3 runs.db 'SELECT max(id) FROM sweep')"
+  "$kvcap" report runs.db --sweep "$sweep" --html "$name.html" >/dev/null || fail "page of $name"
+  check_document "$name.html"
+  spare="$(jq '.winner.spare // 0' "$name.json")"
+  sqlite3 runs.db "SELECT json_object('id', sweep_id || '/' || number,
+    'gpu', coalesce((SELECT value FROM point_set s WHERE s.sweep_id = f.sweep_id
+                     AND s.number = f.number AND key GLOB 'pools.*.gpu'), 'h100'),
+    'replicas', coalesce((SELECT value FROM point_set s WHERE s.sweep_id = f.sweep_id
+                          AND s.number = f.number AND key GLOB 'pools.*.replicas'), '1'),
+    'figures', json_group_object(figure, value)) FROM point_figure f WHERE sweep_id = $sweep
+    GROUP BY sweep_id, number" >points.json
+  jq -cn --slurpfile rows points.json --slurpfile plan "$name.json" --argjson prices "$prices" \
+    --argjson limits "$limits" --argjson spare "$spare" --arg sweep "$sweep" '
+    ($plan[0]) as $p
+    | [$rows[] | .figures as $f | (.replicas | tonumber) as $r
+       | [$limits | to_entries[] | 100 * $f[.key] / .value] as $used
+       | (($f.gpus / $r) * ($r + $spare)) as $gpus
+       | {key: .id, value: ($f + {gpus: $gpus, bought: ($r + $spare),
+            usd_hour: ($gpus * $prices[.gpu]), used_percent: ($used | max)}
+            + ([$used | to_entries[] | {("used_\(.key)_percent"): .value}] | add // {}))}]
+      + [{key: $sweep, value: {candidates: $p.search.candidates, spare: $spare,
+            runs: $p.search.runs, combinations: $p.search.combinations,
+            no_fit: $p.search.combinations_no_fit,
+            by_price: $p.search.decided_by.price, by_bound: $p.search.decided_by.bound,
+            by_twin: $p.search.decided_by.twin, by_replicas: $p.search.decided_by.replicas,
+            by_faster: $p.search.decided_by.faster,
+            by_assumption: ($p.search.decided_by.faster + $p.search.decided_by.replicas),
+            headroom_percent: 20,
+            prefill_percent: (100 * ($p.limits.prefill // 0)),
+            decode_percent: (100 * ($p.limits.decode // 0)),
+            host_percent: (100 * ($p.limits.host // 0)),
+            idle_percent: (100 * ($p.limits.idle // 0))}}]
+    | from_entries' >wanted.json || fail "$name: what is wanted"
+  jq -cn --slurpfile plan "$name.json" --arg sweep "$sweep" '
+    ($plan[0]) as $p | [$p.units | to_entries[]
+      | {key: "\($sweep)/\(.key)", value: {gpus: ($p.winner.gpus + .value.gpus_more),
+         usd_hour: .value.usd_hour, used_percent: (100 * (.value.limit_used // 0))}}]
+    | from_entries' >units.json || fail "$name: units"
+  for kind in candidate plan point unit; do
+    sed -E "s/data-$kind=/data-thing=/g" "$name.html" >kind.html
+    grep -oE 'data-thing="[0-9/]+" data-figure="[a-z0-9_]+" data-value="[^"]*">[^<]*<' kind.html |
+      sed -E 's/data-thing="(.*)" data-figure="(.*)" data-value="(.*)">(.*)</\1\t\2\t\3\t\4/' |
+      tr -d ',%+' >found.tsv
+    [ "$(wc -l <found.tsv)" -eq "$(grep -o 'data-thing=' kind.html | wc -l)" ] ||
+      fail "$name: an odd figure of a $kind"
+    [ $kind != unit ] || mv units.json wanted.json
+    hold_against_database "$name.html, $kind" ''
+    [ $kind = unit ] || [ "$(wc -l <found.tsv)" -ge 5 ] || fail "$name: too few figures of a $kind"
+  done
+}
+plan_page found 0 '{"h100": 3.99, "h200": 4.59}' '{"ttft_p95_ms": 1000, "tpot_p95_ms": 50}' \
+  --spare 1 --headroom 20
+plan_page nothing 1 '{"h100": 3.99, "h200": 4.59}' '{"ttft_p95_ms": 1, "tpot_p95_ms": 50}' \
+  --slo 'ttft_p95_ms<=1' --slo 'tpot_p95_ms<=50' --replicas 1..4
+# The winner is the one of the document, in words and by its number.
+jq -r '.winner | "\(.replicas + .spare)</b> (\(.spare) spare) × \(.gpus / (.replicas + .spare)) \(
+  .gpu), tensor \(.tensor), weights \(.weights), KV \(.kv), page \(.page_size), chunk \(.chunk
+  ), max running \(.max_running)"' found.json | tr -d '\n' >words.txt
+grep -qF "$(cat words.txt)" found.html || fail "the page names another winner than $(cat words.txt)"
+jq -r '"It is limited by <b>\(.limits.name)</b>"' found.json >words.txt
+grep -qF "$(cat words.txt)" found.html || fail "the page says another limit"
+grep -q 'Nothing that may be bought meets this' nothing.html || fail "nothing.html: found something"
+grep -q 'best there is</b>; misses ttft_<wbr>p95_<wbr>ms&lt;=1' nothing.html || fail "nothing.html: no best"
+[ "$(grep -c '<tr><th scope="row"><span class="chip' found.html)" -eq \
+  "$(jq .search.runs found.json)" ] || fail "found.html: not every candidate that was run"
+# Its commands give its figures: of the winner as judged, and as bought.
+cp "$chat" how-many-gpus.yaml
+export KVCAP_DATA="$source_root/scenarios"
+for of in winner as_bought; do
+  title="$([ $of = winner ] && echo 'its figures' || echo 'spare replicas, under')"
+  grep -A1 "<h3>.*$title" found.html | sed -n 's/.*<code>kvcap \(.*\)<\/code>.*/\1/p' |
+    sed "s/&#39;/'/g" >command.txt
+  sed -i "s|^run how-many-gpus.yaml|run $chat|" command.txt
+  eval "set -- $(cat command.txt)"
+  "$kvcap" "$@" --json >run.json 2>/dev/null || fail "the command of the $of: $(cat command.txt)"
+  jq -e --slurpfile p found.json --arg of "$of" \
+    '.result_sha256 == $p[0][$of].result_sha256' run.json >/dev/null ||
+    fail "the command of the $of gives another result"
+done
+unset KVCAP_DATA
+# The plan that the page says gives the same answer.
+sed -n '/^<pre><code>kvcap plan SCENARIO/,/<\/code>/p' found.html |
+  sed "s/^<pre><code>kvcap //; s/<\/code>.*//; s/&#39;/'/g; s/&lt;/</g; s/&gt;/>/g" |
+  sed "s|SCENARIO|$chat|" >command.txt
+eval "set -- $(cat command.txt)"
+"$kvcap" "$@" --json >again.json 2>/dev/null
+cmp -s <(jq '.winner' found.json) <(jq '.winner' again.json) ||
+  fail "the plan of the page has another winner"
+# Figures and axes are not for plans.
+"$kvcap" plan "$chat" --set workload.limit=40 --gpu h200 --db plan.db >/dev/null 2>&1
+"$kvcap" report plan.db --sweep 1 --html plan.html >/dev/null || fail "the page of the only plan"
+grep -q 'The cheapest deployment' plan.html || fail "plan.html is no plan"
+"$kvcap" report plan.db --sweep 1 --out nowhere 2>err && fail "figures of a plan"
+grep -q 'add --html FILE' err || fail "figures of a plan: $(cat err)"
+"$kvcap" report plan.db --sweep 1 --load rate --html x.html 2>err && fail "axes of a plan"
+grep -q 'leave them out' err || fail "axes of a plan: $(cat err)"
+sqlite3 plan.db 'PRAGMA foreign_keys = ON; DELETE FROM plan'
+"$kvcap" report plan.db --sweep 1 --html x.html 2>err && fail "a plan without an answer"
+grep -q 'has no answer in this file' err || fail "without an answer: $(cat err)"
+"$kvcap" plan "$chat" --set workload.limit=40 --gpu h200 --db plan.db 2>/dev/null >/dev/null
+"$kvcap" report plan.db --sweep 1 --html again.html >/dev/null || fail "the page of the plan asked again"
+cmp -s plan.html again.html || fail "the plan asked again has another page"
+"$kvcap" db verify plan.db >/dev/null || fail "plan.db is not intact"
+# What is changed in an answer is noticed.
+for change in 'UPDATE plan SET winner = 99999' \
+  'UPDATE plan_requirement SET limit_value = 1 WHERE position = 0' \
+  "UPDATE plan_candidate SET usd_hour = 0.01 WHERE number = (SELECT runner_up FROM plan)" \
+  "UPDATE point_figure SET value = value + 1 WHERE number = (SELECT winner FROM plan)"; do
+  cp plan.db changed.db
+  sqlite3 changed.db "$change"
+  "$kvcap" db verify changed.db >/dev/null 2>&1 && fail "not noticed: $change"
+done
+
 # What the page says how to do gives what it says: the same result again.
 sqlite3 runs.db 'SELECT scenario_text FROM run WHERE id = 3' >run-3.yaml
 result="$(sqlite3 runs.db 'SELECT result_sha256 FROM run WHERE id = 3')"

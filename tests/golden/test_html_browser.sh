@@ -35,6 +35,9 @@ gain="$source_root/scenarios/published/t04-kimi-gain.yaml"
   --vary workload.closed.concurrency=8..256*2 --vary pools.decode.kv.format=bf16,fp8-e4m3 \
   --db runs.db >/dev/null 2>&1 || exit 1
 "$kvcap" report runs.db --sweep 1 --html sweep.html >/dev/null || exit 1
+"$kvcap" plan "$examples/how-many-gpus.yaml" --gpu h100,h200,a100-80g --spare 1 --headroom 20 \
+  --db runs.db >/dev/null 2>&1 || exit 1
+"$kvcap" report runs.db --sweep 2 --html plan.html >/dev/null || exit 1
 
 # A script in a copy measures what a reader would see. The copies stand in frames, because a window
 # is never narrower than 500 pixels.
@@ -67,7 +70,7 @@ shot() {
   [ -s "$shots/$1-$2-$3.png" ] || fail "no screenshot of $1 at $2, $3"
 }
 
-for page in one two sweep; do
+for page in one two sweep plan; do
   for theme in light dark; do
     probe "$page" "$theme"
     shot "$page" 390 "$theme"
