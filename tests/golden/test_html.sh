@@ -222,7 +222,8 @@ grep -qF "$(cat words.txt)" found.html || fail "the page names another winner th
 jq -r '"It is limited by <b>\(.limits.name)</b>"' found.json >words.txt
 grep -qF "$(cat words.txt)" found.html || fail "the page says another limit"
 grep -q 'Nothing that may be bought meets this' nothing.html || fail "nothing.html: found something"
-grep -q 'best there is</b>; misses ttft_<wbr>p95_<wbr>ms&lt;=1' nothing.html || fail "nothing.html: no best"
+grep -q 'best there is</b>; misses ttft_<wbr>p95_<wbr>ms&lt;=1' nothing.html ||
+  fail "nothing.html: no best"
 [ "$(grep -c '<tr><th scope="row"><span class="chip' found.html)" -eq \
   "$(jq .search.runs found.json)" ] || fail "found.html: not every candidate that was run"
 # Its commands give its figures: of the winner as judged, and as bought.
@@ -260,7 +261,8 @@ sqlite3 plan.db 'PRAGMA foreign_keys = ON; DELETE FROM plan'
 "$kvcap" report plan.db --sweep 1 --html x.html 2>err && fail "a plan without an answer"
 grep -q 'has no answer in this file' err || fail "without an answer: $(cat err)"
 "$kvcap" plan "$chat" --set workload.limit=40 --gpu h200 --db plan.db 2>/dev/null >/dev/null
-"$kvcap" report plan.db --sweep 1 --html again.html >/dev/null || fail "the page of the plan asked again"
+"$kvcap" report plan.db --sweep 1 --html again.html >/dev/null ||
+  fail "the page of the plan asked again"
 cmp -s plan.html again.html || fail "the plan asked again has another page"
 "$kvcap" db verify plan.db >/dev/null || fail "plan.db is not intact"
 # What is changed in an answer is noticed.
