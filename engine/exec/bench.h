@@ -21,7 +21,7 @@ enum kc_bench_suite {
   KC_BENCH_LATENT = 4,     /* MLA decode attention */
   KC_BENCH_PREFILL = 8,    /* attention of chunks */
   KC_BENCH_GEMM = 16,      /* BF16 and FP8 products */
-  KC_BENCH_W4A16 = 32,     /* INT4 weights */
+  KC_BENCH_W4A16 = 32,     /* INT4 weights, by both ways (dense_product.h) */
   KC_BENCH_MOE = 64,       /* a layer of experts */
   KC_BENCH_KV_WRITE = 128,
   KC_BENCH_TAGS = 256,     /* the check of a batch's table */
@@ -39,7 +39,7 @@ struct kc_bench_shape {
 
 struct kc_bench_row {
   enum kc_bench_suite suite;
-  const char *operation; /* "gemm", "generation_attention", "tag_check", ... */
+  const char *operation; /* "gemm", "gemm_dequantised", "tag_check", ... */
   const char *format;    /* "bfloat16", "fp8", "int4_g128" */
   struct kc_bench_shape shape;
   double cold_us, warm_us;

@@ -3,6 +3,7 @@
 
 #include "engine/base/check.h"
 #include "engine/exec/bench_desk.h"
+#include "engine/exec/dense_product.h"
 #include "kernels/ops/op_check.h"
 
 struct matrix {
@@ -26,25 +27,48 @@ static const char *format_name(enum kc_weight_format format)
 
 /* ---- dense ---- */
 
+/* How a product goes: by its format's kernel, with inputs quantised to FP8 as well (what many rows
+ * of FP8 weights meet), or by way of BF16 (what many rows of INT4 weights meet). */
+enum route { DIRECT, FP8_INPUTS, DEQUANTISED };
+
 struct dense {
   const struct kc_site *site;
   struct kc_op_gemm op;
+  void *scratch; /* NULL: not by way of BF16 */
+  uint64_t scratch_bytes;
 };
 
 static enum kc_op_status run_dense(void *context)
 {
   const struct dense *d = context;
   KC_ASSERT(d->op.rows > 0);
-  return d->site->ops->gemm(d->site->context, &d->op);
+  if (d->scratch == NULL) return d->site->ops->gemm(d->site->context, &d->op);
+  return kc_dense_product(d->site->ops, d->site->context, &d->op, d->scratch, d->scratch_bytes);
 }
 
-/* FP8 by FP8 where `fp8_inputs`: what many rows of FP8 weights meet. */
+/* The most workspace of the product, or of its panels. */
+static void take_workspace(struct kc_desk *desk, struct dense *d)
+{
+  struct kc_op_gemm op = d->op;
+  uint64_t most = 0;
+  KC_ASSERT(op.rows > 0);
+  for (int last = 0; last < 2; last++) {
+    if (d->scratch_bytes > 0) op.weight = kc_dense_panel(&d->op.weight, d->scratch_bytes, last);
+    const uint64_t bytes = desk->site->ops->gemm_workspace_bytes(desk->site->context, &op);
+    if (bytes > most) most = bytes;
+  }
+  d->op.workspace_bytes = most;
+  if (most > 0) d->op.workspace = kc_desk_take(desk, most);
+}
+
 static void measure_dense(struct kc_desk *desk, enum kc_bench_suite suite,
                           enum kc_weight_format format, uint64_t m, const struct matrix *shape,
-                          bool fp8_inputs)
+                          enum route route)
 {
+  const bool fp8_inputs = route == FP8_INPUTS;
   const uint64_t weight_bytes = kc_desk_weight_bytes(format, shape->n, shape->k);
-  struct kc_bench_row row = {.suite = suite, .operation = "gemm", .format = format_name(format),
+  struct kc_bench_row row = {.suite = suite, .format = format_name(format),
+                             .operation = route == DEQUANTISED ? "gemm_dequantised" : "gemm",
                              .shape = {.m = m, .n = shape->n, .k = shape->k},
                              .flops = 2.0 * (double)m * (double)shape->n * (double)shape->k};
   if (!kc_desk_allows(desk)) return;
@@ -65,8 +89,11 @@ static void measure_dense(struct kc_desk *desk, enum kc_bench_suite suite,
     d.op.x_scale = quantise.scale;
   }
   d.op.out = kc_desk_take(desk, 2 * m * shape->n);
-  d.op.workspace_bytes = desk->site->ops->gemm_workspace_bytes(desk->site->context, &d.op);
-  if (d.op.workspace_bytes > 0) d.op.workspace = kc_desk_take(desk, d.op.workspace_bytes);
+  if (route == DEQUANTISED) { /* as large as passes have it; a large number of rows asks for it */
+    d.scratch_bytes = kc_dense_scratch_bytes(&d.op.weight, UINT32_MAX);
+    d.scratch = kc_desk_take(desk, d.scratch_bytes);
+  }
+  take_workspace(desk, &d);
   row.bytes = (double)weight_bytes + (double)m * (double)(2 * shape->n) +
               (double)m * (double)(shape->k * (fp8_inputs ? 1 : 2));
   kc_desk_measure(desk, &row, run_dense, &d);
@@ -82,9 +109,9 @@ void kc_bench_gemm(struct kc_desk *desk)
   for (int set = 1; set >= 0; set--) { /* the square one first: the ceiling of the others */
     for (size_t s = 0; s < counts[set]; s++) {
       for (size_t r = 0; r < (tiny ? 2 : sizeof rows / sizeof rows[0]); r++) {
-        measure_dense(desk, KC_BENCH_GEMM, KC_WEIGHT_BF16, rows[r], &shapes[set][s], false);
+        measure_dense(desk, KC_BENCH_GEMM, KC_WEIGHT_BF16, rows[r], &shapes[set][s], DIRECT);
         measure_dense(desk, KC_BENCH_GEMM, KC_WEIGHT_FP8, rows[r], &shapes[set][s],
-                      rows[r] > 64);
+                      rows[r] > 64 ? FP8_INPUTS : DIRECT);
       }
     }
   }
@@ -93,15 +120,26 @@ void kc_bench_gemm(struct kc_desk *desk)
 void kc_bench_w4a16(struct kc_desk *desk)
 {
   static const uint64_t rows[] = {1, 8, 16, 32, 64};
+  /* Around KC_DENSE_ROWS, which these show to be right or wrong. */
+  static const uint64_t many[] = {64, 128, 192, 256, 320, 512, 1024, 2048};
   static const struct matrix wide[] = {{64, 128}};
   const bool tiny = desk->config->tiny;
   const struct matrix *shapes = tiny ? wide : layer;
+  const size_t matrices = tiny ? 1 : 4;
   KC_ASSERT(desk->config->runs > 0);
   for (size_t r = 0; r < (tiny ? 2 : 5); r++) {
-    for (size_t s = 0; s < (tiny ? 1 : 4); s++) {
-      measure_dense(desk, KC_BENCH_W4A16, KC_WEIGHT_BF16, rows[r], &shapes[s], false);
-      measure_dense(desk, KC_BENCH_W4A16, KC_WEIGHT_INT4_G128, rows[r], &shapes[s], false);
-      measure_dense(desk, KC_BENCH_W4A16, KC_WEIGHT_INT4_G32, rows[r], &shapes[s], false);
+    for (size_t s = 0; s < matrices; s++) {
+      measure_dense(desk, KC_BENCH_W4A16, KC_WEIGHT_BF16, rows[r], &shapes[s], DIRECT);
+      measure_dense(desk, KC_BENCH_W4A16, KC_WEIGHT_INT4_G128, rows[r], &shapes[s], DIRECT);
+      measure_dense(desk, KC_BENCH_W4A16, KC_WEIGHT_INT4_G32, rows[r], &shapes[s], DIRECT);
+    }
+  }
+  for (size_t r = 0; r < (tiny ? 1 : 8); r++) {
+    for (size_t s = 0; s < matrices; s++) {
+      if (many[r] > 64 || tiny) { /* else it is there already */
+        measure_dense(desk, KC_BENCH_W4A16, KC_WEIGHT_INT4_G128, many[r], &shapes[s], DIRECT);
+      }
+      measure_dense(desk, KC_BENCH_W4A16, KC_WEIGHT_INT4_G128, many[r], &shapes[s], DEQUANTISED);
     }
   }
 }

@@ -11,6 +11,7 @@
  */
 #include "engine/exec/forward.h"
 
+#include "engine/exec/dense_product.h"
 #include "engine/exec/forward_scratch.h"
 
 #include "engine/base/check.h"
@@ -28,6 +29,16 @@
 /* Rows from which on a product costs its arithmetic, not its weights; FP8 weights then take FP8
  * inputs. */
 enum { FP8_ROWS = 65 };
+
+/* INT4 weights of many rows go by way of BF16, where there is scratch for it: on a device. */
+static enum kc_op_status multiply(struct kc_forward *f, const struct kc_op_gemm *op)
+{
+  KC_ASSERT(op->rows > 0);
+  if (f->dense == NULL || !kc_dense_wanted(&op->weight, op->rows)) {
+    return f->site.ops->gemm(f->site.context, op);
+  }
+  return kc_dense_product(f->site.ops, f->site.context, op, f->dense, f->dense_bytes);
+}
 
 static enum kc_op_status product(struct kc_forward *f, const uint16_t *x, uint64_t x_stride,
                                  const struct kc_weight *weight, uint16_t *out)
@@ -49,7 +60,7 @@ static enum kc_op_status product(struct kc_forward *f, const uint16_t *x, uint64
     op.x_stride = weight->cols;
     op.x_scale = f->x8_scale;
   }
-  return f->site.ops->gemm(f->site.context, &op);
+  return multiply(f, &op);
 }
 
 /* Where the ranks of a group would add up their parts of [rows][hidden]. */
@@ -334,7 +345,7 @@ static enum kc_op_status yield_tokens(struct kc_forward *f)
                                       .seed = f->in.last_seed, .position = f->in.last_position,
                                       .token = f->token};
   TRY_OP(f->site.ops->gather(f->site.context, &gather));
-  TRY_OP(f->site.ops->gemm(f->site.context, &head));
+  TRY_OP(multiply(f, &head));
   return f->site.ops->sample(f->site.context, &sample);
 }
 

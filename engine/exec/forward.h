@@ -98,6 +98,8 @@ struct kc_forward {
   uint16_t *expert_gate_up, *expert_act, *expert_out, *shared;
   int32_t *heads_in_order; /* 0, 1, 2, ...: rows of heads as a gather's index */
   float *partial_out, *partial_lse;
+  void *dense;            /* INT4 weights as BF16, for products of many rows (dense_product.h) */
+  uint64_t dense_bytes;
   void *workspace;
   uint64_t workspace_bytes;
   uint16_t *last_x;

@@ -1,11 +1,12 @@
 /* Scratch of a forward: what a pass needs, counted and taken by the same walk. On the host it comes
  * from the caller's arena; a device's forward has one block of the device and one of pinned memory.
  *
- *   pinned   inputs | tokens            device   inputs | scratch of the layers | workspace
+ *   pinned   inputs | tokens      device   inputs | scratch of the layers | panel | workspace
  */
 #include "engine/exec/forward_scratch.h"
 
 #include "engine/base/check.h"
+#include "engine/exec/dense_product.h"
 #include "kernels/ops/op_check.h"
 #include "kernels/ops/op_plan.h"
 
@@ -143,6 +144,7 @@ static void take_scratch(struct kc_forward *f, struct taker *t, const struct kc_
     f->x8 = take(t, rows * widest(r), 1);
     f->x8_scale = take(t, rows, sizeof *f->x8_scale);
   }
+  f->dense = take(t, f->dense_bytes, 1);
   f->workspace = take(t, f->workspace_bytes, 1);
   f->last_x = take(t, (uint64_t)f->yields_max * r->hidden, 2);
   f->logits = take(t, f->yields_max * f->logits_stride, 4);
@@ -162,7 +164,6 @@ size_t kc_forward_need(const struct kc_recipe *recipe, uint32_t rows_max)
 
 static void want_workspace(struct kc_forward *f, const struct kc_weight *weight, uint32_t rows_max)
 {
-  if (weight->rows == 0) return;
   struct kc_op_gemm op = {.x_type = KC_DTYPE_BF16, .weight = *weight,
                           .out_type = KC_DTYPE_BF16};
   uint32_t rows = 8;
@@ -175,8 +176,31 @@ static void want_workspace(struct kc_forward *f, const struct kc_weight *weight,
   }
 }
 
+/* What one matrix wants, by either way of multiplying by it. */
+static void want_product(struct kc_forward *f, const struct kc_weight *weight, uint32_t rows_max)
+{
+  if (weight->rows == 0) return;
+  const uint64_t bytes = kc_dense_scratch_bytes(weight, rows_max);
+  KC_ASSERT(rows_max > 0);
+  want_workspace(f, weight, rows_max);
+  if (bytes > f->dense_bytes) f->dense_bytes = bytes;
+}
+
+/* The panels' workspace: of each matrix by the scratch that all share. */
+static void want_panel(struct kc_forward *f, const struct kc_weight *weight, uint32_t rows_max)
+{
+  if (weight->rows == 0 || !kc_dense_wanted(weight, rows_max)) return;
+  const struct kc_weight panel = kc_dense_panel(weight, f->dense_bytes, false);
+  const struct kc_weight last = kc_dense_panel(weight, f->dense_bytes, true);
+  KC_ASSERT(last.rows <= panel.rows);
+  want_workspace(f, &panel, rows_max);
+  want_workspace(f, &last, rows_max); /* a smaller one may be split more often */
+}
+
 /* Splits of k depend on how many blocks of rows there are: the most is wanted at a whole block. */
-static void size_workspace(struct kc_forward *f)
+static void size_products(struct kc_forward *f, void (*want)(struct kc_forward *f,
+                                                             const struct kc_weight *weight,
+                                                             uint32_t rows_max))
 {
   const struct kc_weights *w = f->weights;
   KC_ASSERT(w->recipe.layers > 0);
@@ -184,9 +208,9 @@ static void size_workspace(struct kc_forward *f)
     const struct kc_layer_weights *l = &w->layer[i];
     const struct kc_weight *const all[] = {&l->qkv, &l->o, &l->q_a, &l->q_b, &l->kv_a,
                                            &l->gate_up, &l->down, &l->router};
-    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) want_workspace(f, all[k], f->rows_max);
+    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) want(f, all[k], f->rows_max);
   }
-  want_workspace(f, &w->head, f->yields_max);
+  want(f, &w->head, f->yields_max);
 }
 
 /* Blocks that fill the device once, for each head that reads the cache. */
@@ -227,7 +251,8 @@ static enum kc_err take_device(struct kc_forward *f, struct kc_diag *diag)
   struct taker counted = {0}, taken = {.arena = &f->scratch};
   f->blocks = blocks_of(f);
   f->pieces_most = KC_PLAN_WAVES * f->blocks;
-  size_workspace(f);
+  size_products(f, want_product);
+  size_products(f, want_panel);
   take_scratch(f, &counted, r);
   KC_TRY(kc_site_arena(&f->site, &f->scratch, counted.bytes, diag));
   take_scratch(f, &taken, r);

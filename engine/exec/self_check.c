@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/check.h"
+#include "engine/exec/dense_product.h"
 #include "kernels/formats/bf16.h"
 #include "kernels/formats/counter.h"
 #include "kernels/formats/e4m3.h"
@@ -171,8 +172,9 @@ struct product {
   float scale;
 };
 
+/* `panel` not NULL: by way of BF16, through as much scratch as panels of 16 outputs take. */
 static bool run_product(const struct kc_ops *ops, void *context, struct product *p,
-                        enum kc_weight_format format, char *text)
+                        enum kc_weight_format format, uint16_t *panel, char *text)
 {
   struct error e = {0};
   draw_bf16(p->x, ROWS * WIDTH, 7);
@@ -183,7 +185,10 @@ static bool run_product(const struct kc_ops *ops, void *context, struct product 
                                            .scale_bf16 = p->scales},
                                 .out_type = KC_DTYPE_F32, .out = p->out, .out_stride = N};
   KC_ASSERT(WIDTH % 32 == 0);
-  if (ops->gemm(context, &op) != KC_OP_OK) return say(false, "refused", text);
+  const enum kc_op_status status =
+      panel == NULL ? ops->gemm(context, &op)
+                    : kc_dense_product(ops, context, &op, panel, 2 * 16 * WIDTH);
+  if (status != KC_OP_OK) return say(false, "refused", text);
   for (int r = 0; r < ROWS; r++) {
     for (int n = 0; n < N; n++) {
       double want = 0;
@@ -201,7 +206,7 @@ static bool check_gemm_bf16(const struct kc_ops *ops, void *context, char *text)
   draw_bf16(codes, N * WIDTH, 8);
   memcpy(p.codes, codes, sizeof codes);
   for (int i = 0; i < N * WIDTH; i++) p.weight[i] = value(codes[i]);
-  return run_product(ops, context, &p, KC_WEIGHT_BF16, text);
+  return run_product(ops, context, &p, KC_WEIGHT_BF16, NULL, text);
 }
 
 static bool check_gemm_fp8(const struct kc_ops *ops, void *context, char *text)
@@ -211,20 +216,35 @@ static bool check_gemm_fp8(const struct kc_ops *ops, void *context, char *text)
     p.codes[i] = kc_e4m3_encode(16.0f * kc_counter_normal(41, 9, (uint64_t)i));
     p.weight[i] = (double)kc_e4m3_decode(p.codes[i]) * (double)p.scale;
   }
-  return run_product(ops, context, &p, KC_WEIGHT_FP8, text);
+  return run_product(ops, context, &p, KC_WEIGHT_FP8, NULL, text);
+}
+
+static void draw_int4(struct product *p)
+{
+  KC_ASSERT(WIDTH % 32 == 0);
+  for (uint64_t i = 0; i < N * WIDTH; i++) {
+    const uint16_t scale = kc_bf16_encode(0.0625f + 0.0625f * (float)(i / 32 % 7));
+    const int code = (int)(kc_counter_u64(41, 10, i) % 16) - 8;
+    p->scales[i / 32] = scale;
+    kc_int4_set(p->codes, i, code);
+    p->weight[i] = (double)code * value(scale);
+  }
 }
 
 static bool check_gemm_int4(const struct kc_ops *ops, void *context, char *text)
 {
   struct product p = {.scale = 1};
-  for (uint64_t i = 0; i < N * WIDTH; i++) {
-    const uint16_t scale = kc_bf16_encode(0.0625f + 0.0625f * (float)(i / 32 % 7));
-    const int code = (int)(kc_counter_u64(41, 10, i) % 16) - 8;
-    p.scales[i / 32] = scale;
-    kc_int4_set(p.codes, i, code);
-    p.weight[i] = (double)code * value(scale);
-  }
-  return run_product(ops, context, &p, KC_WEIGHT_INT4_G32, text);
+  draw_int4(&p);
+  return run_product(ops, context, &p, KC_WEIGHT_INT4_G32, NULL, text);
+}
+
+/* The scales have at most 3 bits, so that rounding to BF16 changes no weight. */
+static bool check_gemm_dense(const struct kc_ops *ops, void *context, char *text)
+{
+  struct product p = {.scale = 1};
+  ALIGNED uint16_t panel[16 * WIDTH];
+  draw_int4(&p);
+  return run_product(ops, context, &p, KC_WEIGHT_INT4_G32, panel, text);
 }
 
 static bool check_head_gemm(const struct kc_ops *ops, void *context, char *text)
@@ -550,6 +570,7 @@ const struct kc_self_check *kc_self_checks(size_t *count)
       {"gemm-bf16", "as computed in double", check_gemm_bf16},
       {"gemm-fp8", "as computed in double", check_gemm_fp8},
       {"gemm-int4", "as computed in double", check_gemm_int4},
+      {"gemm-dense", "int4 by way of bf16, in panels, as computed in double", check_gemm_dense},
       {"head-gemm", "as computed in double", check_head_gemm},
       {"quantise", "E4M3 rounds to nearest", check_quantise},
       {"swiglu", "silu(g) - silu(-g) = g", check_swiglu},

@@ -22,6 +22,7 @@ WAITING(rms_norm)
 WAITING(rope)
 WAITING(gemm)
 WAITING(head_gemm)
+WAITING(dequantise)
 WAITING(quantise_rows)
 WAITING(swiglu)
 WAITING(sample)
@@ -43,6 +44,7 @@ static const struct kc_ops waiting = {
     .rope = wait_rope,
     .gemm = wait_gemm,
     .head_gemm = wait_head_gemm,
+    .dequantise = wait_dequantise,
     .quantise_rows = wait_quantise_rows,
     .swiglu = wait_swiglu,
     .sample = wait_sample,

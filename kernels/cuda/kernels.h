@@ -15,6 +15,7 @@ extern "C" {
 enum kc_op_status kc_gpu_gather(void *context, const struct kc_op_gather *op);
 enum kc_op_status kc_gpu_rms_norm(void *context, const struct kc_op_rms_norm *op);
 enum kc_op_status kc_gpu_rope(void *context, const struct kc_op_rope *op);
+enum kc_op_status kc_gpu_dequantise(void *context, const struct kc_op_dequantise *op);
 enum kc_op_status kc_gpu_quantise_rows(void *context, const struct kc_op_quantise_rows *op);
 enum kc_op_status kc_gpu_swiglu(void *context, const struct kc_op_swiglu *op);
 enum kc_op_status kc_gpu_moe_combine(void *context, const struct kc_op_moe_combine *op);

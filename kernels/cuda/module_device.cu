@@ -103,7 +103,7 @@ static const struct kc_ops *cuda_ops(void)
 {
   static const struct kc_ops ops = {
       "cuda",       kc_gpu_gather,       kc_gpu_rms_norm, kc_gpu_rope,
-      gemm,         kc_gpu_head_gemm,    kc_gpu_quantise_rows,
+      gemm,         kc_gpu_head_gemm,    kc_gpu_dequantise, kc_gpu_quantise_rows,
       kc_gpu_swiglu, kc_gpu_sample,      kc_gpu_kv_write, kc_gpu_decode,
       kc_gpu_prefill, kc_gpu_tag_check,  kc_gpu_route,    kc_gpu_moe_sort,
       kc_gpu_grouped_gemm, kc_gpu_moe_combine, kc_gpu_gemm_workspace_bytes,

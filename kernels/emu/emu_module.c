@@ -34,6 +34,7 @@ enum kc_op_status kc_gpu_read_stream(void *context, const void *from, uint64_t b
   X(rope)             \
   X(gemm)             \
   X(head_gemm)        \
+  X(dequantise)       \
   X(quantise_rows)    \
   X(swiglu)           \
   X(sample)           \

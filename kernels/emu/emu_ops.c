@@ -13,6 +13,7 @@ enum kc_op_status kc_gpu_rms_norm(void *context, const struct kc_op_rms_norm *op
 enum kc_op_status kc_gpu_rope(void *context, const struct kc_op_rope *op);
 enum kc_op_status kc_gpu_gemm(void *context, const struct kc_op_gemm *op);
 enum kc_op_status kc_gpu_head_gemm(void *context, const struct kc_op_head_gemm *op);
+enum kc_op_status kc_gpu_dequantise(void *context, const struct kc_op_dequantise *op);
 enum kc_op_status kc_gpu_quantise_rows(void *context, const struct kc_op_quantise_rows *op);
 enum kc_op_status kc_gpu_swiglu(void *context, const struct kc_op_swiglu *op);
 enum kc_op_status kc_gpu_sample(void *context, const struct kc_op_sample *op);
@@ -75,6 +76,7 @@ const struct kc_ops *kc_emu_ops(void)
       .rope = kc_gpu_rope,
       .gemm = kc_gpu_gemm,
       .head_gemm = kc_gpu_head_gemm,
+      .dequantise = kc_gpu_dequantise,
       .quantise_rows = kc_gpu_quantise_rows,
       .swiglu = kc_gpu_swiglu,
       .sample = kc_gpu_sample,

@@ -189,6 +189,13 @@ bool kc_op_head_gemm_valid(const struct kc_op_head_gemm *op)
          rows_valid(op->out, op->out_stride, out_width);
 }
 
+bool kc_op_dequantise_valid(const struct kc_op_dequantise *op)
+{
+  if (op->rows == 0) return true;
+  return kc_weight_valid(&op->weight) && aligned(op->out) && op->first % 16 == 0 &&
+         (uint64_t)op->first + op->rows <= op->weight.rows;
+}
+
 bool kc_op_quantise_rows_valid(const struct kc_op_quantise_rows *op)
 {
   if (op->width == 0 || op->width % 16 != 0) return false;

@@ -27,6 +27,7 @@ bool kc_op_rms_norm_valid(const struct kc_op_rms_norm *op);
 bool kc_op_rope_valid(const struct kc_op_rope *op);
 bool kc_op_gemm_valid(const struct kc_op_gemm *op);
 bool kc_op_head_gemm_valid(const struct kc_op_head_gemm *op);
+bool kc_op_dequantise_valid(const struct kc_op_dequantise *op);
 bool kc_op_quantise_rows_valid(const struct kc_op_quantise_rows *op);
 bool kc_op_swiglu_valid(const struct kc_op_swiglu *op);
 bool kc_op_sample_valid(const struct kc_op_sample *op);

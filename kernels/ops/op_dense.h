@@ -60,7 +60,8 @@ struct kc_op_rope {
 /* out[m][n] = sum_k x[m][k] * x_scale[m] * W[n][k].
  * x is BF16 (x_scale NULL) or E4M3 (x_scale per row). W is any format for BF16 x, FP8 for E4M3 x.
  * W4A16: values are code * scale, products accumulate in FP32; scales are never folded into bf16
- * weights. `add` true: out += (out's old value is read, one rounding). */
+ * weights (who wants that calls dequantise first). `add` true: out += (out's old value is read, one
+ * rounding). */
 struct kc_op_gemm {
   uint32_t rows;          /* m; n and k are the weight's rows and cols; k a multiple of 32 */
   enum kc_dtype x_type;
@@ -85,6 +86,15 @@ struct kc_op_head_gemm {
   const uint16_t *weight;
   uint16_t *out;
   uint64_t out_stride, out_head_stride;
+};
+
+/* out[r][k] = bf16(W[first + r][k]), one rounding of the exact code times scale: INT4 by every
+ * implementation, in any layout that it multiplies by. For products of so many rows that a dense
+ * product of the result pays; the result is rounded, which the gemm of the codes is not. */
+struct kc_op_dequantise {
+  struct kc_weight weight;
+  uint32_t first, rows; /* first a multiple of 16; first + rows at most the weight's */
+  uint16_t *out;        /* [rows][cols] */
 };
 
 /* Row-wise activation quantisation: scale[r] = max(amax(x[r]) / 448, 2^-20), FP32, and

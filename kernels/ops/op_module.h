@@ -12,7 +12,7 @@
 
 #include "kernels/ops/ops.h"
 
-enum { KC_MODULE_VERSION = 2 };
+enum { KC_MODULE_VERSION = 3 };
 
 #define KC_MODULE_SYMBOL "kc_module_table"
 

@@ -17,6 +17,7 @@
 #define KC_TOL_ATTENTION_ABS 0.00390625 /* 2^-8, times the largest |V| */
 #define KC_TOL_LSE_ABS 1e-5          /* decode's log-sum-exp, plus 1e-5 * |lse| */
 #define KC_TOL_W4A16_NMSE 5e-6       /* bf16 output */
+#define KC_TOL_W4A16_DENSE_NMSE 1e-5 /* by way of bf16 weights: another rounding of that size */
 #define KC_TOL_GEMM_BF16_NMSE 5e-6
 #define KC_TOL_GEMM_FP8_NMSE 1e-5
 #define KC_TOL_GEMM_F32_NMSE 1e-9    /* F32 output of BF16 inputs */

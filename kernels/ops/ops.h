@@ -25,6 +25,7 @@ struct kc_ops {
   enum kc_op_status (*rope)(void *context, const struct kc_op_rope *op);
   enum kc_op_status (*gemm)(void *context, const struct kc_op_gemm *op);
   enum kc_op_status (*head_gemm)(void *context, const struct kc_op_head_gemm *op);
+  enum kc_op_status (*dequantise)(void *context, const struct kc_op_dequantise *op);
   enum kc_op_status (*quantise_rows)(void *context, const struct kc_op_quantise_rows *op);
   enum kc_op_status (*swiglu)(void *context, const struct kc_op_swiglu *op);
   enum kc_op_status (*sample)(void *context, const struct kc_op_sample *op);

@@ -13,6 +13,7 @@ enum kc_op_status kc_ref_rms_norm(void *context, const struct kc_op_rms_norm *op
 enum kc_op_status kc_ref_rope(void *context, const struct kc_op_rope *op);
 enum kc_op_status kc_ref_gemm(void *context, const struct kc_op_gemm *op);
 enum kc_op_status kc_ref_head_gemm(void *context, const struct kc_op_head_gemm *op);
+enum kc_op_status kc_ref_dequantise(void *context, const struct kc_op_dequantise *op);
 enum kc_op_status kc_ref_quantise_rows(void *context, const struct kc_op_quantise_rows *op);
 enum kc_op_status kc_ref_swiglu(void *context, const struct kc_op_swiglu *op);
 enum kc_op_status kc_ref_sample(void *context, const struct kc_op_sample *op);

@@ -58,6 +58,7 @@ const struct kc_ops *kc_ref_ops(void)
       .rope = kc_ref_rope,
       .gemm = kc_ref_gemm,
       .head_gemm = kc_ref_head_gemm,
+      .dequantise = kc_ref_dequantise,
       .quantise_rows = kc_ref_quantise_rows,
       .swiglu = kc_ref_swiglu,
       .sample = kc_ref_sample,

@@ -65,3 +65,21 @@ void kc_ref_weight_values(const struct kc_weight *weight, uint32_t row, uint32_t
     fp4_values(weight, row, first, count, out);
   }
 }
+
+enum kc_op_status kc_ref_dequantise(void *context, const struct kc_op_dequantise *op)
+{
+  enum { RUN = 256 };
+  double value[RUN];
+  (void)context;
+  if (!kc_op_dequantise_valid(op)) return KC_OP_BAD;
+  if (op->weight.layout != KC_LAYOUT_ROWS) return KC_OP_UNSUPPORTED;
+  for (uint32_t row = 0; row < op->rows; ++row) {
+    uint16_t *out = op->out + (uint64_t)row * op->weight.cols;
+    for (uint32_t k = 0; k < op->weight.cols; k += RUN) {
+      const uint32_t count = op->weight.cols - k < RUN ? op->weight.cols - k : RUN;
+      kc_ref_weight_values(&op->weight, op->first + row, k, count, value);
+      for (uint32_t i = 0; i < count; ++i) out[k + i] = kc_ref_bf16(value[i]);
+    }
+  }
+  return KC_OP_OK;
+}

@@ -12,6 +12,7 @@
 
 #include "engine/base/check.h"
 #include "engine/exec/bench.h"
+#include "engine/exec/dense_product.h"
 #include "sim/cli/bench_csv.h"
 #include "sim/cli/cmd_engine.h"
 #include "sim/cli/engine_device.h"
@@ -91,12 +92,14 @@ static void on_row(void *context, const struct kc_bench_row *row)
 }
 
 /* Time of one layer's matrices at m rows in a format; 0 when one is missing. */
-static double layer_us(const struct session *s, const char *format, uint64_t m)
+static double layer_us(const struct session *s, const char *operation, const char *format,
+                       uint64_t m)
 {
   double sum = 0;
   KC_ASSERT(m > 0);
   for (size_t i = 0; i < s->rows; i++) {
     const struct kc_bench_row *r = &s->row[i];
+    if (strcmp(r->operation, operation) != 0) continue;
     if (r->suite != KC_BENCH_W4A16 || r->shape.m != m || strcmp(r->format, format) != 0) continue;
     if (r->status != KC_OP_OK) return 0;
     sum += r->cold_us;
@@ -134,13 +137,28 @@ static void print_ratios(const struct session *s)
 {
   static const uint64_t rows[] = {1, 8, 16, 32, 64};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    const double plain = layer_us(s, "bfloat16", rows[i]);
-    const double g128 = layer_us(s, "int4_g128", rows[i]);
-    const double g32 = layer_us(s, "int4_g32", rows[i]);
+    const double plain = layer_us(s, "gemm", "bfloat16", rows[i]);
+    const double g128 = layer_us(s, "gemm", "int4_g128", rows[i]);
+    const double g32 = layer_us(s, "gemm", "int4_g32", rows[i]);
     if (plain <= 0 || g128 <= 0 || g32 <= 0) continue;
     printf("%sa layer's matrices at m = %-3llu  BF16 %.1f us; INT4 g128 %.2f times as fast, "
            "g32 %.2f\n", s->device.info.emulated ? "EMULATED: " : "",
            (unsigned long long)rows[i], plain, plain / g128, plain / g32);
+  }
+}
+
+/* Where the way by BF16 begins to pay, beside where the engine begins to take it. */
+static void print_routes(const struct session *s)
+{
+  static const uint64_t rows[] = {64, 128, 192, 256, 320, 512, 1024, 2048};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    const double direct = layer_us(s, "gemm", "int4_g128", rows[i]);
+    const double dense = layer_us(s, "gemm_dequantised", "int4_g128", rows[i]);
+    if (direct <= 0 || dense <= 0) continue;
+    printf("%sa layer's matrices at m = %-4llu INT4 g128 %.1f us, by way of BF16 %.1f us; a pass "
+           "takes the %s\n", s->device.info.emulated ? "EMULATED: " : "",
+           (unsigned long long)rows[i], direct, dense,
+           rows[i] >= KC_DENSE_ROWS ? "second" : "first");
   }
 }
 
@@ -165,6 +183,7 @@ static void print_table(const struct session *s)
            r->cold_us > 0 ? 1e-6 * r->flops / r->cold_us : 0);
   }
   print_ratios(s);
+  print_routes(s);
   printf("%s%zu cases, %zu could not run, %u left out for lack of time; ceiling %.1f GB/s\n",
          emulated ? "EMULATED: " : "", s->rows, s->failed, s->skipped, 1e-3 * s->ceiling);
 }

@@ -292,7 +292,7 @@ static bool decides_alike(const struct session *s)
 
 static void print_device(const struct session *s)
 {
-  const struct kc_graphs *graphs = &s->engine.exec.forward[0].graphs;
+  const struct kc_forward *forward = &s->engine.exec.forward[0];
   char n[2][32];
   KC_ASSERT(s->engine.exec.forward != NULL);
   if (kc_site_is_host(&s->device.site)) {
@@ -300,8 +300,11 @@ static void print_device(const struct session *s)
     return;
   }
   printf("device      %s; %s graphs captured, %s launches of them\n",
-         kc_engine_device_name(&s->device), kc_run_grouped(graphs->captured, n[0]),
-         kc_run_grouped(graphs->launched, n[1]));
+         kc_engine_device_name(&s->device), kc_run_grouped(forward->graphs.captured, n[0]),
+         kc_run_grouped(forward->graphs.launched, n[1]));
+  printf("scratch     %s bytes of a pass, %s of them for INT4 weights as BF16\n",
+         kc_run_grouped(forward->scratch.capacity_bytes, n[0]),
+         kc_run_grouped(forward->dense_bytes, n[1]));
 }
 
 static void print_model(const struct session *s)

@@ -1,6 +1,6 @@
 /* Products in the emulator against the reference: every weight format and layout, FP8 by FP8,
- * splits of k, a product per head, a product per expert with gathered rows. Ragged sizes
- * throughout.
+ * splits of k, a product per head, a product per expert with gathered rows; INT4 as bf16. Ragged
+ * sizes throughout.
  * timeout: 600
  */
 #include <setjmp.h>
@@ -211,6 +211,33 @@ static void test_groups(void **state)
   for (uint64_t seed = 1; seed <= lab_seeds(); ++seed) run_groups(seed);
 }
 
+/* Rows of a matrix as bf16, bit for bit; nothing is written behind them. */
+static void run_dequantise(uint64_t seed)
+{
+  struct lab lab;
+  lab_begin(&lab, seed);
+  const enum kind kind = seed % 2 == 0 ? INT4_G32 : INT4_G128;
+  const uint32_t unit = kind == INT4_G128 ? 128 : 32;
+  const uint32_t n = lab_between(&lab, 1, 90), k = unit * lab_between(&lab, 1, 9);
+  struct kc_op_dequantise op = {.first = 16 * lab_below(&lab, (n + 15) / 16)};
+  op.rows = lab_between(&lab, 1, n - op.first);
+  op.weight = make_weight(&lab, kind, n, k, 1);
+  struct kc_op_dequantise oracle = op;
+  const uint64_t bytes = (uint64_t)op.rows * k * 2;
+  op.out = lab_take(&lab, bytes + 64); /* 0xff where nothing was put */
+  oracle.out = lab_take(&lab, bytes + 64);
+  if (lab_below(&lab, 3) != 0) op.weight = pack(&lab, &op.weight, 1);
+  LAB_RUN(&lab, dequantise, &op, &oracle);
+  lab_same(&lab, "weights as bf16", op.out, oracle.out, bytes + 64);
+  lab_end(&lab);
+}
+
+static void test_dequantise(void **state)
+{
+  (void)state;
+  for (uint64_t seed = 1; seed <= 3 * lab_seeds(); ++seed) run_dequantise(seed);
+}
+
 /* Too little workspace is refused before anything is written. */
 static void test_workspace(void **state)
 {
@@ -230,6 +257,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_gemm), cmocka_unit_test(test_heads),
                                      cmocka_unit_test(test_groups),
+                                     cmocka_unit_test(test_dequantise),
                                      cmocka_unit_test(test_workspace)};
   return cmocka_run_group_tests_name("emulated products", tests, NULL, NULL);
 }

@@ -45,7 +45,8 @@ static void idle_operations_are_noticed(void **state)
   static const size_t places[] = {
       offsetof(struct kc_ops, gather), offsetof(struct kc_ops, rms_norm),
       offsetof(struct kc_ops, rope), offsetof(struct kc_ops, gemm),
-      offsetof(struct kc_ops, head_gemm), offsetof(struct kc_ops, quantise_rows),
+      offsetof(struct kc_ops, head_gemm), offsetof(struct kc_ops, dequantise),
+      offsetof(struct kc_ops, quantise_rows),
       offsetof(struct kc_ops, swiglu), offsetof(struct kc_ops, sample),
       offsetof(struct kc_ops, kv_write), offsetof(struct kc_ops, decode),
       offsetof(struct kc_ops, prefill), offsetof(struct kc_ops, tag_check),

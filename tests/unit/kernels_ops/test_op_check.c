@@ -113,6 +113,15 @@ static void dense_operations(void **state)
   REFUSES(kc_op_gemm_valid, gemm, op.out_type = KC_DTYPE_E4M3);
   REFUSES(kc_op_gemm_valid, gemm, op.out_stride = 0);
   REFUSES(kc_op_gemm_valid, gemm, op.weight.cols = 72);
+  struct kc_weight int4 = {.format = KC_WEIGHT_INT4_G32, .rows = 40, .cols = 64, .data = ANY,
+                           .scale_bf16 = ANY};
+  struct kc_op_dequantise dequantise = {.weight = int4, .first = 32, .rows = 8, .out = ANY};
+  assert_true(kc_op_dequantise_valid(&dequantise));
+  REFUSES(kc_op_dequantise_valid, dequantise, op.first = 33);
+  REFUSES(kc_op_dequantise_valid, dequantise, op.rows = 9);
+  REFUSES(kc_op_dequantise_valid, dequantise, (op.first = 0xFFFFFFF0, op.rows = 32));
+  REFUSES(kc_op_dequantise_valid, dequantise, op.out = ODD);
+  REFUSES(kc_op_dequantise_valid, dequantise, op.weight.scale_bf16 = NULL);
   struct kc_op_sample sample = {.rows = 1, .vocabulary = 100, .logits = ANY,
                                       .logits_stride = 104, .token = ANY};
   assert_true(kc_op_sample_valid(&sample));

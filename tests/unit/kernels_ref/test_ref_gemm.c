@@ -114,6 +114,32 @@ static void every_format_multiplies(void **state)
   }
 }
 
+/* Values to the bit: bf16 of what the codes stand for. The double of at most 30 bits is rounded to
+ * FP32 on the way only where it has that many, NVFP4 and FP8: one unit in the last place then. */
+static void every_format_is_dequantised(void **state)
+{
+  (void)state;
+  enum { N = 57, K = 384, FIRST = 16, COUNT = 33 };
+  uint64_t seed = 16;
+  for (int f = 0; f < FORMATS; ++f) {
+    struct matrix w;
+    matrix_make(&w, formats[f], N, K, &seed);
+    uint16_t *out = take(COUNT * K * 2);
+    const struct kc_op_dequantise op = {w.weight, FIRST, COUNT, out};
+    const uint64_t exact = formats[f] == KC_WEIGHT_BF16 || formats[f] == KC_WEIGHT_MXFP4 ||
+                           w.arrays.scale_bf16 != NULL;
+    assert_int_equal(kc_ref_ops()->dequantise(NULL, &op), KC_OP_OK);
+    for (uint32_t i = 0; i < COUNT * K; ++i) {
+      const double want = weight_at(&w.weight, FIRST + i / K, i % K);
+      const uint16_t code = kc_bf16_encode((float)want);
+      if (exact) assert_int_equal(out[i], code);
+      assert_true(abs((int)out[i] - (int)code) <= 1);
+    }
+    free(out);
+    matrix_free(&w);
+  }
+}
+
 static void adding_reads_the_old_value(void **state)
 {
   (void)state;
@@ -223,6 +249,7 @@ static void experts_take_their_rows(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_format_is_dequantised),
       cmocka_unit_test(every_format_multiplies),
       cmocka_unit_test(adding_reads_the_old_value),
       cmocka_unit_test(fp8_rows_times_fp8_weights),
