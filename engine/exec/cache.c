@@ -84,7 +84,12 @@ static enum kc_err lay_out(struct kc_cache *cache, const struct kc_cache_config 
 enum kc_err kc_cache_init(struct kc_cache *cache, const struct kc_recipe *recipe,
                           const struct kc_cache_config *config, struct kc_diag *diag)
 {
-  KC_ASSERT(config->pages > 0);
+  const uint32_t page = config->page_tokens;
+  KC_ASSERT(config->pages > 0 && page > 0);
+  if (!kc_site_is_host(&config->site) && (page < 16 || page > 128 || (page & (page - 1)) != 0)) {
+    return kc_fail(diag, KC_ERR_INPUT, "pages of %u tokens: the device's kernels take 16, 32, 64 "
+                   "or 128 (pools.NAME.kv.page_size)", page);
+  }
   *cache = (struct kc_cache){.layers = recipe->layers, .site = kc_site_or_host(&config->site)};
   const enum kc_err err = lay_out(cache, config, shape(recipe, config), diag);
   if (err != KC_OK) kc_cache_deinit(cache);

@@ -24,11 +24,17 @@ enum { NAME_BYTES = 224 };
 static const struct kc_st_tensor *find(const struct kc_file_source *source, const char *name)
 {
   char longer[NAME_BYTES + 32];
+  size_t count;
   const struct kc_st_tensor *tensor = kc_safetensors_find(source->files, name);
   KC_ASSERT(strlen(name) < NAME_BYTES);
-  if (tensor != NULL) return tensor;
-  (void)snprintf(longer, sizeof longer, "language_model.%s", name);
-  return kc_safetensors_find(source->files, longer);
+  if (tensor == NULL) {
+    (void)snprintf(longer, sizeof longer, "language_model.%s", name);
+    tensor = kc_safetensors_find(source->files, longer);
+  }
+  if (tensor != NULL && source->used != NULL) {
+    source->used[tensor - kc_safetensors_list(source->files, &count)] = 1;
+  }
+  return tensor;
 }
 
 /* "X.weight" -> "X" + suffix. */

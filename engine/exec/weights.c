@@ -146,6 +146,14 @@ static bool take_place(struct builder *b, struct kc_weight *weight, uint64_t cop
                      weight->rows, weight->cols, kc_weight_format_name(weight->format));
     return false;
   }
+  if (!on_host(b) && !kc_weights_device_runs(weight->format)) {
+    b->err = kc_fail(b->diag, KC_ERR_INPUT,
+                     "weights of a device are bf16, fp8 or int4 in groups of 32, 64 or 128, and a "
+                     "matrix of %u x %u is to be %s: name another format with --weights or "
+                     "pools.NAME.weights", weight->rows, weight->cols,
+                     kc_weight_format_name(weight->format));
+    return false;
+  }
   if (!on_host(b)) kc_weights_device_layout(&b->weights->site, weight, &place->sizes);
   KC_ASSERT(s->data_bytes % 16 == 0);
   count_bytes(b, copies * (s->data_bytes + 4 * s->scale_f32_count + 2 * s->scale_bf16_count +
@@ -232,6 +240,11 @@ static void read_parts(struct builder *b, const struct kc_weight *weight, const 
                        uint32_t parts, const struct kc_quantised *to)
 {
   KC_ASSERT(weight->rows > 0);
+  if (b->source->interrupted != NULL && b->source->interrupted(b->source->context)) {
+    b->err = kc_fail(b->diag, KC_ERR_INTERRUPTED, "interrupted while weights were made; nothing of "
+                     "this run was kept");
+    return;
+  }
   if (b->device_scratch != NULL) {
     make_parts(b, weight, part, parts, to);
     return;

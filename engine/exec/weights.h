@@ -31,6 +31,8 @@ struct kc_weight_source {
   /* Not NULL: the elements are those of the synthetic source with this seed, so a device may make
    * them by itself. */
   const uint64_t *seed;
+  /* Asked before each matrix whether to give up (KC_ERR_INTERRUPTED). NULL: never. */
+  bool (*interrupted)(void *context);
 };
 
 struct kc_layer_weights {
@@ -66,8 +68,8 @@ struct kc_weights {
 
 /* Formats as kc_precision says (DEFAULT: bf16); router, norms, uk and uv, and the embedding are
  * bf16. `positions`: tokens a sequence may have. Errors of the source; KC_ERR_INPUT when a matrix
- * does not divide into its format's groups; KC_ERR_MEMORY, or KC_ERR_NO_FIT on a device. `site`
- * NULL: the host. */
+ * does not divide into its format's groups, or a device has no kernels for the format;
+ * KC_ERR_MEMORY, or KC_ERR_NO_FIT on a device. `site` NULL: the host. */
 enum kc_err kc_weights_build(struct kc_weights *weights, const struct kc_site *site,
                              const struct kc_recipe *recipe,
                              const struct kc_precision *precision, uint32_t positions,
@@ -91,6 +93,8 @@ float kc_synthetic_mean(const char *name);
 struct kc_safetensors;
 struct kc_file_source {
   const struct kc_safetensors *files; /* borrowed */
+  unsigned char *used;     /* borrowed; [tensors of files]: set to 1 where one was looked at; NULL:
+                              nobody asks */
   uint64_t rounded;        /* out: elements whose value bf16 does not hold */
   uint64_t scales_rounded; /* out: int4 scales that bf16 does not hold */
   uint64_t unpacked;       /* out: packed matrices read as bf16: other group, or zero points */

@@ -7,6 +7,12 @@
 #include "engine/exec/weights.h"
 #include "kernels/ops/op_check.h"
 
+bool kc_weights_device_runs(enum kc_weight_format format)
+{
+  KC_ASSERT(format != KC_WEIGHT_DEFAULT);
+  return format == KC_WEIGHT_BF16 || format == KC_WEIGHT_FP8 || kc_int4_group(format) != 0;
+}
+
 void kc_weights_device_layout(const struct kc_site *site, struct kc_weight *weight,
                               struct kc_quantised_sizes *sizes)
 {

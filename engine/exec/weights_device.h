@@ -5,6 +5,9 @@
 #include "engine/exec/site.h"
 #include "kernels/formats/quantise.h"
 
+/* True for the formats that device kernels multiply by: bf16, fp8, int4. */
+bool kc_weights_device_runs(enum kc_weight_format format);
+
 /* Gives an INT4 weight the fragment order, and the sizes of that; leaves others alone. */
 void kc_weights_device_layout(const struct kc_site *site, struct kc_weight *weight,
                               struct kc_quantised_sizes *sizes);

@@ -6,6 +6,7 @@
 #include "engine/model/recipe.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/check.h"
@@ -13,6 +14,8 @@
 #include "engine/model/hf.h"
 
 enum { RECIPE_BYTES_MAX = 16 << 20 };
+/* Of the attention kernels: elements of a head, of a latent, of a latent and its rotary part. */
+enum { HEAD_MAX = 256, LATENT_MAX = 512, RECORD_MAX = 576 };
 
 static double real_or(struct kc_hf *hf, const json_t *object, const char *key, double fallback)
 {
@@ -24,32 +27,177 @@ static double real_or(struct kc_hf *hf, const json_t *object, const char *key, d
   return fallback;
 }
 
-/* "rope_scaling", under its old key "type" or its new one "rope_type". */
-static void read_scaling(struct kc_recipe *recipe, struct kc_hf *hf)
+/* ---- rotary embedding ---- */
+
+/* "rope_parameters" (since transformers 5) or "rope_scaling": which of them, and what is in it. */
+struct rope {
+  const char *key;
+  const json_t *object; /* NULL: neither is there */
+};
+
+static double rope_number(struct kc_hf *hf, const struct rope *rope, const char *name,
+                          double fallback)
 {
-  const json_t *scaling = json_object_get(hf->object, "rope_scaling");
-  KC_ASSERT(hf->object != NULL);
-  if (!json_is_object(scaling)) return;
-  const char *type = json_string_value(json_object_get(scaling, "rope_type"));
-  if (type == NULL) type = json_string_value(json_object_get(scaling, "type"));
-  if (type == NULL || strcmp(type, "default") == 0) return;
-  recipe->rope_factor = real_or(hf, scaling, "factor", 1.0);
-  recipe->rope_original = real_or(hf, scaling, "original_max_position_embeddings", 4096.0);
-  if (strcmp(type, "llama3") == 0) {
-    recipe->scaling = KC_ROPE_LLAMA3;
-    recipe->rope_low = real_or(hf, scaling, "low_freq_factor", 1.0);
-    recipe->rope_high = real_or(hf, scaling, "high_freq_factor", 4.0);
-  } else if (strcmp(type, "yarn") == 0) {
-    recipe->scaling = KC_ROPE_YARN;
-    recipe->rope_low = real_or(hf, scaling, "beta_slow", 1.0);
-    recipe->rope_high = real_or(hf, scaling, "beta_fast", 32.0);
-    recipe->rope_mscale = real_or(hf, scaling, "mscale", 1.0);
-    recipe->rope_mscale_all = real_or(hf, scaling, "mscale_all_dim", 1.0);
-  } else {
-    (void)kc_hf_fail(hf, "rope_scaling", "has type \"%.40s\", expected default, llama3 or yarn",
-                     type);
+  char key[96];
+  const json_t *value = json_object_get(rope->object, name);
+  if (json_is_number(value) && json_number_value(value) > 0) return json_number_value(value);
+  snprintf(key, sizeof key, "%s.%s", rope->key, name);
+  KC_ASSERT(rope->object != NULL);
+  if (value != NULL && !json_is_null(value)) {
+    (void)kc_hf_fail(hf, key, "is not a number above 0");
+  } else if (fallback < 0) {
+    (void)kc_hf_fail(hf, key, "is missing, expected a number above 0");
+  }
+  return fallback;
+}
+
+/* Another key than these in the object would change the angles, or be believed to. */
+static void check_rope_keys(struct kc_hf *hf, const struct rope *rope, const char *const *known)
+{
+  const char *name;
+  json_t *value;
+  char key[96];
+  json_object_foreach((json_t *)(uintptr_t)rope->object, name, value) {
+    size_t i = 0;
+    while (known[i] != NULL && strcmp(known[i], name) != 0) i++;
+    const bool whole = strcmp(name, "partial_rotary_factor") == 0 && json_is_number(value) &&
+                       json_number_value(value) == 1.0;
+    if (known[i] != NULL || whole || json_is_null(value)) continue;
+    if (strcmp(name, "truncate") == 0 && json_is_true(value)) continue; /* as yarn does here */
+    snprintf(key, sizeof key, "%s.%.40s", rope->key, name);
+    (void)kc_hf_fail(hf, key, "is a key of the rotary embedding that the engine does not run");
   }
 }
+
+static void read_llama3(struct kc_recipe *recipe, struct kc_hf *hf, const struct rope *rope)
+{
+  static const char *const known[] = {
+      "type", "rope_type", "rope_theta", "factor", "original_max_position_embeddings",
+      "low_freq_factor", "high_freq_factor", NULL};
+  KC_ASSERT(rope->object != NULL);
+  check_rope_keys(hf, rope, known);
+  recipe->scaling = KC_ROPE_LLAMA3;
+  recipe->rope_low = rope_number(hf, rope, "low_freq_factor", -1);
+  recipe->rope_high = rope_number(hf, rope, "high_freq_factor", -1);
+  if (hf->err == KC_OK && recipe->rope_high <= recipe->rope_low) {
+    (void)kc_hf_fail(hf, rope->key, "has a \"high_freq_factor\" that is not above its "
+                                    "\"low_freq_factor\"");
+  }
+}
+
+/* Without mscale_all_dim DeepSeek's code takes 0, which scales nothing; other models have no such
+ * keys. */
+static void read_yarn(struct kc_recipe *recipe, struct kc_hf *hf, const struct rope *rope)
+{
+  static const char *const known[] = {
+      "type", "rope_type", "rope_theta", "factor", "original_max_position_embeddings",
+      "beta_slow", "beta_fast", NULL, NULL, NULL};
+  const char *keys[sizeof known / sizeof known[0]];
+  memcpy(keys, known, sizeof known);
+  if (recipe->mla) keys[7] = "mscale", keys[8] = "mscale_all_dim";
+  KC_ASSERT(rope->object != NULL);
+  check_rope_keys(hf, rope, keys);
+  recipe->scaling = KC_ROPE_YARN;
+  recipe->rope_low = rope_number(hf, rope, "beta_slow", 1.0);
+  recipe->rope_high = rope_number(hf, rope, "beta_fast", 32.0);
+  recipe->rope_mscale = rope_number(hf, rope, "mscale", 1.0);
+  const json_t *all = json_object_get(rope->object, "mscale_all_dim");
+  const bool zero = json_is_number(all) && json_number_value(all) == 0;
+  recipe->rope_mscale_all = zero ? 0 : rope_number(hf, rope, "mscale_all_dim", 0);
+}
+
+/* Its old key "type" or its new one "rope_type". */
+static void read_scaling(struct kc_recipe *recipe, struct kc_hf *hf, const struct rope *rope)
+{
+  static const char *const plain[] = {"type", "rope_type", "rope_theta", NULL};
+  const char *type = json_string_value(json_object_get(rope->object, "rope_type"));
+  if (type == NULL) type = json_string_value(json_object_get(rope->object, "type"));
+  KC_ASSERT(rope->object != NULL);
+  if (type == NULL || strcmp(type, "default") == 0) {
+    check_rope_keys(hf, rope, plain); /* a factor without a type would be one of them */
+    return;
+  }
+  const bool llama3 = strcmp(type, "llama3") == 0;
+  if (!llama3 && strcmp(type, "yarn") != 0) {
+    (void)kc_hf_fail(hf, rope->key, "has type \"%.40s\", expected default, llama3 or yarn", type);
+    return;
+  }
+  recipe->rope_factor = rope_number(hf, rope, "factor", -1);
+  recipe->rope_original = rope_number(hf, rope, "original_max_position_embeddings", -1);
+  if (llama3) read_llama3(recipe, hf, rope);
+  else read_yarn(recipe, hf, rope);
+}
+
+static struct rope find_rope(struct kc_hf *hf)
+{
+  static const char *const keys[2] = {"rope_parameters", "rope_scaling"};
+  struct rope rope = {0};
+  for (int i = 0; i < 2; i++) {
+    const json_t *value = json_object_get(hf->object, keys[i]);
+    if (value == NULL || json_is_null(value)) continue;
+    if (!json_is_object(value)) {
+      (void)kc_hf_fail(hf, keys[i], "is not an object");
+    } else if (rope.object == NULL) {
+      rope = (struct rope){keys[i], value};
+    } else if (!json_equal(rope.object, value)) {
+      (void)kc_hf_fail(hf, keys[i], "and \"rope_parameters\" say different things");
+    }
+  }
+  KC_ASSERT(rope.object == NULL || rope.key != NULL);
+  return rope;
+}
+
+/* The base is in the object (transformers 5), beside it, or the family's own. */
+static void read_rope(struct kc_recipe *recipe, struct kc_hf *hf, double family_theta)
+{
+  const struct rope rope = find_rope(hf);
+  const bool beside = kc_hf_has(hf, "rope_theta");
+  const double outer = real_or(hf, hf->object, "rope_theta", family_theta);
+  recipe->rope_theta = outer;
+  KC_ASSERT(family_theta > 0);
+  if (rope.object == NULL || hf->err != KC_OK) return;
+  recipe->rope_theta = rope_number(hf, &rope, "rope_theta", outer);
+  if (beside && recipe->rope_theta != outer) {
+    (void)kc_hf_fail(hf, "rope_theta", "and \"%s.rope_theta\" say different things", rope.key);
+  }
+  read_scaling(recipe, hf, &rope);
+}
+
+/* ---- what the engine leaves out ---- */
+
+/* Keys that change what is computed, with the only values that it computes. */
+static void refuse_others(const struct kc_recipe *recipe, const struct kc_model *model,
+                          struct kc_hf *hf)
+{
+  static const char *const biases[] = {"attention_bias", "mlp_bias", "qkv_bias", "use_qkv_bias"};
+  static const char *const acts[] = {"hidden_act", "hidden_activation"};
+  for (size_t i = 0; i < sizeof biases / sizeof biases[0]; i++) {
+    if (!kc_hf_bool_or(hf, biases[i], false)) continue;
+    (void)kc_hf_fail(hf, biases[i], "is true, and the engine runs products without a bias");
+  }
+  for (size_t i = 0; i < sizeof acts / sizeof acts[0]; i++) {
+    const char *act = kc_hf_text_or_null(hf, acts[i]);
+    if (act == NULL || strcmp(act, "silu") == 0 || strcmp(act, "swish") == 0) continue;
+    (void)kc_hf_fail(hf, acts[i], "is \"%.40s\", and the engine runs silu", act);
+  }
+  if (real_or(hf, hf->object, "partial_rotary_factor", 1.0) != 1.0) {
+    (void)kc_hf_fail(hf, "partial_rotary_factor", "is not 1, and the engine turns whole heads");
+  }
+  if (recipe->mla && !kc_hf_bool_or(hf, "rope_interleave", true)) {
+    (void)kc_hf_fail(hf, "rope_interleave", "is false, and the engine turns neighbours of a latent "
+                                            "head's rotary part");
+  }
+  for (uint32_t i = 0; i < model->kv_group_count; i++) {
+    const uint64_t window = model->kv_group[i].window;
+    if (window == 0 || window >= model->context_max) continue;
+    (void)kc_hf_fail(hf, "sliding_window", "is %llu and in use: the engine attends to all of up to "
+                     "%llu tokens", (unsigned long long)window,
+                     (unsigned long long)model->context_max);
+  }
+  KC_ASSERT(model->layers == recipe->layers);
+}
+
+/* ---- parts of models ---- */
 
 static void read_mla(struct kc_recipe *recipe, struct kc_hf *hf)
 {
@@ -63,30 +211,82 @@ static void read_mla(struct kc_recipe *recipe, struct kc_hf *hf)
   KC_ASSERT(recipe->head_dim >= 32);
 }
 
+/* A text that has no default, one of two or three. Returns its number, 0 after a fault. */
+static int read_choice(struct kc_hf *hf, const char *key, const char *const *values)
+{
+  const char *text = kc_hf_text_or_null(hf, key);
+  char list[96];
+  size_t used = 0;
+  list[0] = '\0';
+  for (int i = 0; values[i] != NULL; i++) {
+    if (text != NULL && strcmp(text, values[i]) == 0) return i;
+    used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", values[i]);
+    KC_ASSERT(used < sizeof list);
+  }
+  if (text == NULL) (void)kc_hf_fail(hf, key, "is missing, expected one of %s", list);
+  else (void)kc_hf_fail(hf, key, "is \"%.40s\", expected one of %s", text, list);
+  return 0;
+}
+
+/* Groups divide the experts, and those that stay have enough of them (op_moe.h). */
+static void check_groups(const struct kc_recipe *r, struct kc_hf *hf)
+{
+  KC_ASSERT(r->experts > 0);
+  if (hf->err != KC_OK) return;
+  if (r->experts % r->groups != 0) {
+    (void)kc_hf_fail(hf, "n_group", "is %u, which does not divide the %u experts", r->groups,
+                     r->experts);
+  } else if (r->groups_top > r->groups) {
+    (void)kc_hf_fail(hf, "topk_group", "is %u, more than the %u groups of \"n_group\"",
+                     r->groups_top, r->groups);
+  } else if (r->top > r->groups_top * (r->experts / r->groups)) {
+    (void)kc_hf_fail(hf, "topk_group", "is %u: so many groups of %u experts hold fewer than the %u "
+                     "of \"num_experts_per_tok\"", r->groups_top, r->experts / r->groups, r->top);
+  }
+}
+
+/* How experts are chosen has different defaults in DeepSeek's V2 and V3, so it must be said. */
 static void read_deepseek_experts(struct kc_recipe *recipe, struct kc_hf *hf)
 {
-  const char *scoring = kc_hf_text_or_null(hf, "scoring_func");
-  const char *method = kc_hf_text_or_null(hf, "topk_method");
+  static const char *const scores[] = {"softmax", "sigmoid", NULL};
+  static const char *const methods[] = {"greedy", "group_limited_greedy", "noaux_tc", NULL};
   const uint32_t first = kc_hf_u32_or(hf, "first_k_dense_replace", 0, KC_LAYERS_MAX, 0);
   const uint32_t step = kc_hf_u32_or(hf, "moe_layer_freq", 1, KC_LAYERS_MAX, 1);
   KC_ASSERT(recipe->layers <= KC_LAYERS_MAX);
   for (uint32_t layer = first; layer < recipe->layers; layer++) {
     if (layer % step == 0) recipe->moe_bits[layer / 64] |= UINT64_C(1) << (layer % 64);
   }
-  recipe->sigmoid = scoring != NULL && strcmp(scoring, "sigmoid") == 0;
-  recipe->router_bias = method != NULL && strcmp(method, "noaux_tc") == 0;
-  recipe->groups = kc_hf_u32_or(hf, "n_group", 1, 512, 1);
-  recipe->groups_top = kc_hf_u32_or(hf, "topk_group", 1, 512, recipe->groups);
+  recipe->sigmoid = read_choice(hf, "scoring_func", scores) == 1;
+  const int method = read_choice(hf, "topk_method", methods);
+  recipe->router_bias = method == 2;
+  recipe->groups = recipe->groups_top = 1;
+  if (method > 0) {
+    recipe->groups = kc_hf_u32(hf, "n_group", 1, 512);
+    recipe->groups_top = kc_hf_u32(hf, "topk_group", 1, 512);
+  }
+  if (!kc_hf_has(hf, "norm_topk_prob")) {
+    (void)kc_hf_fail(hf, "norm_topk_prob", "is missing, expected true or false");
+  }
   recipe->normalise = kc_hf_bool_or(hf, "norm_topk_prob", false);
+  if (!kc_hf_has(hf, "routed_scaling_factor")) {
+    (void)kc_hf_fail(hf, "routed_scaling_factor", "is missing, expected a number above 0");
+  }
   recipe->routed_factor = real_or(hf, hf->object, "routed_scaling_factor", 1.0);
+  check_groups(recipe, hf);
 }
 
-static void read_plain_experts(struct kc_recipe *recipe, struct kc_hf *hf, bool mixtral)
+/* Layers with experts are those with a router: Qwen3-MoE may leave some dense. */
+static void read_plain_experts(struct kc_recipe *recipe, const struct kc_model *model,
+                               struct kc_hf *hf, bool mixtral)
 {
   KC_ASSERT(recipe->experts > 0);
   KC_ASSERT(recipe->layers <= KC_LAYERS_MAX);
-  for (uint32_t layer = 0; layer < recipe->layers; layer++) {
-    recipe->moe_bits[layer / 64] |= UINT64_C(1) << (layer % 64);
+  for (uint32_t i = 0; i < model->tensor_count; i++) {
+    if (model->tensor[i].kind != KC_CLASS_ROUTER) continue;
+    for (uint32_t layer = 0; layer < recipe->layers; layer++) {
+      if (kc_tensor_layers_within(&model->tensor[i], layer, 1) == 0) continue;
+      recipe->moe_bits[layer / 64] |= UINT64_C(1) << (layer % 64);
+    }
   }
   recipe->mixtral_names = mixtral;
   recipe->groups = recipe->groups_top = 1;
@@ -127,6 +327,13 @@ static void check_shapes(const struct kc_recipe *r, struct kc_hf *hf)
   } else if (!r->mla && (r->head_dim % 16 != 0 || r->heads % r->kv_heads != 0)) {
     (void)kc_hf_fail(hf, "head_dim", "must be a multiple of 16, and kv heads divide the heads, "
                                      "for the engine to run the model");
+  } else if (!r->mla && r->head_dim > HEAD_MAX) {
+    (void)kc_hf_fail(hf, "head_dim", "is %u; the engine's kernels take at most %d", r->head_dim,
+                     HEAD_MAX);
+  } else if (r->mla && (r->latent > LATENT_MAX || r->latent + r->rope > RECORD_MAX)) {
+    (void)kc_hf_fail(hf, "kv_lora_rank", "is %u, with a rotary part of %u; the engine's kernels "
+                     "take at most %d, and %d together", r->latent, r->rope, LATENT_MAX,
+                     RECORD_MAX);
   } else if (r->mla && (r->latent % 32 != 0 || r->nope % 16 != 0 || r->rope % 16 != 0 ||
                         r->value % 16 != 0 || r->heads * r->value % 32 != 0)) {
     (void)kc_hf_fail(hf, "kv_lora_rank", "must be a multiple of 32, and head widths of 16, for "
@@ -153,15 +360,13 @@ static void read_recipe(struct kc_recipe *recipe, const struct kc_model *model, 
                      "qwen3_moe, deepseek_v3, kimi_k2 and kimi_k25", family);
     return;
   }
+  const bool mixtral = strcmp(family, "mixtral") == 0;
   recipe->qk_norm = strncmp(family, "qwen3", 5) == 0;
-  recipe->norm_epsilon = real_or(hf, hf->object, "rms_norm_eps", 1e-6);
-  recipe->rope_theta = real_or(hf, hf->object, "rope_theta", 10000.0);
-  read_scaling(recipe, hf);
-  if (recipe->mla) read_deepseek_experts(recipe, hf);
-  if (recipe->experts == 0) memset(recipe->moe_bits, 0, sizeof recipe->moe_bits);
-  if (!recipe->mla && recipe->experts > 0) {
-    read_plain_experts(recipe, hf, strcmp(family, "mixtral") == 0);
-  }
+  recipe->norm_epsilon = real_or(hf, hf->object, "rms_norm_eps", mixtral ? 1e-5 : 1e-6);
+  read_rope(recipe, hf, mixtral ? 1e6 : 1e4);
+  refuse_others(recipe, model, hf);
+  if (recipe->experts > 0 && recipe->mla) read_deepseek_experts(recipe, hf);
+  if (recipe->experts > 0 && !recipe->mla) read_plain_experts(recipe, model, hf, mixtral);
   check_shapes(recipe, hf);
 }
 

@@ -211,6 +211,7 @@ static enum kc_err evaluate_weights(struct session *s, uint32_t which, bool show
   KC_TRY(kc_precision_parse(&precision, text, diag));
   KC_TRY(kc_checkpoint_build(&s->checkpoint, NULL, &precision, s->arguments->window, &weights,
                              diag));
+  if (which == 0) kc_engine_note_unused(&s->checkpoint, s->model);
   enum kc_err err = which == 0 ? evaluate(s, &weights, 0, true, &s->base, diag) : KC_OK;
   for (uint32_t kv = 0; kv < KVS && shown && err == KC_OK; kv++) {
     if ((kvs >> kv & 1) == 0) continue;

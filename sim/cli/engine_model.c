@@ -8,6 +8,7 @@
 #include "engine/base/check.h"
 #include "engine/base/file.h"
 #include "engine/exec/team.h"
+#include "sim/cli/cli.h"
 #include "sim/scenario/scenario.h"
 
 /* The folder of checkpoint `name`. False when there is none. */
@@ -50,6 +51,18 @@ enum kc_err kc_engine_check_bytes(const struct kc_checkpoint *checkpoint, struct
   return kc_fail_at(diag, KC_ERR_INPUT, checkpoint->shapes.path, 0, 0,
                     "the vocabulary has %u tokens; text is read and written for models whose 256 "
                     "tokens are bytes", checkpoint->recipe.vocabulary);
+}
+
+void kc_engine_note_unused(const struct kc_checkpoint *checkpoint, const char *title)
+{
+  const char *first = "";
+  size_t count;
+  const size_t unused = kc_checkpoint_unused(checkpoint, &first);
+  (void)kc_safetensors_list(checkpoint->files, &count);
+  KC_ASSERT(unused <= count);
+  if (unused == 0) return;
+  kc_cli_note("%zu of the %zu tensors of %.100s belong to no layer that the engine runs, and were "
+              "not read; the first is \"%.120s\"", unused, count, title, first);
 }
 
 uint32_t kc_engine_threads(uint32_t asked)

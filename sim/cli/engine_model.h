@@ -12,6 +12,9 @@ enum kc_err kc_engine_checkpoint_open(struct kc_checkpoint *checkpoint, const ch
 /* KC_ERR_INPUT when tokens of the model are not bytes. */
 enum kc_err kc_engine_check_bytes(const struct kc_checkpoint *checkpoint, struct kc_diag *diag);
 
+/* A note, one for all, about tensors that the weights built so far were not read from. */
+void kc_engine_note_unused(const struct kc_checkpoint *checkpoint, const char *title);
+
 /* Threads to compute with: as asked, or one for each processor when that is 0. */
 uint32_t kc_engine_threads(uint32_t asked);
 
