@@ -151,6 +151,36 @@ bool kc_file_exists(const char *path)
   return S_ISREG(status.st_mode) && access(path, R_OK) == 0;
 }
 
+static bool same_place(const struct stat *a, const struct stat *b)
+{
+  return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* The folder that `path` is in, and its name there. False when there is no such folder. */
+static bool find_parent(const char *path, struct stat *folder, const char **name)
+{
+  char copy[4096];
+  const char *slash = strrchr(path, '/');
+  *name = slash != NULL ? slash + 1 : path;
+  const int length = slash == NULL ? snprintf(copy, sizeof copy, ".")
+                                   : snprintf(copy, sizeof copy, "%.*s", (int)(slash - path + 1),
+                                              path);
+  KC_ASSERT(length > 0);
+  return (size_t)length < sizeof copy && stat(copy, folder) == 0;
+}
+
+bool kc_file_same(const char *a, const char *b)
+{
+  struct stat x, y;
+  const char *name_a, *name_b;
+  KC_ASSERT(a != NULL && b != NULL);
+  const bool there = stat(a, &x) == 0;
+  if (there != (stat(b, &y) == 0)) return false;
+  if (there) return S_ISREG(x.st_mode) && same_place(&x, &y);
+  return find_parent(a, &x, &name_a) && find_parent(b, &y, &name_b) && same_place(&x, &y) &&
+         strcmp(name_a, name_b) == 0;
+}
+
 /* Only a regular file is looked into: to open a pipe would wait for its other end. */
 static bool is_database(const char *path)
 {

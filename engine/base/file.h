@@ -22,6 +22,10 @@ void kc_file_close(struct kc_file *file);
 /* True when `path` names an existing regular file that can be read. */
 bool kc_file_exists(const char *path);
 
+/* True when both names are those of one file: an existing regular one, or one that is still to be
+ * made in the same folder. Devices and pipes, which may be written to twice, are no files here. */
+bool kc_file_same(const char *a, const char *b);
+
 /* Refuses (KC_ERR_USAGE) an output whose place is taken by a database, of this program or another:
  * results cannot be made again by writing a page or a table. Everything that is written under a
  * name that a user gave goes through here or through kc_file_create. */

@@ -26,10 +26,10 @@
 enum { RANK_SCHEMA = 1, BATCHES_MAX = 16, FORMATS = 2 };
 
 struct arguments {
-  uint32_t tensor, input, output, page, runs, batch_max;
+  uint32_t tensor, input, output, runs, batch_max;
   uint64_t pages;
-  int kv;
-  char gpu[KC_DIAG_PATH_BYTES], profile[64], weights[KC_DIAG_PATH_BYTES];
+  int page; /* index of page_sizes */
+  char kv[32], gpu[KC_DIAG_PATH_BYTES], profile[64], weights[KC_DIAG_PATH_BYTES];
   char csv[KC_DIAG_PATH_BYTES], database[KC_DIAG_PATH_BYTES];
   bool weights_given, csv_given, database_given, json;
 };
@@ -40,8 +40,9 @@ struct arguments {
 static const struct kc_option options[] = {
     {.key = "tensor", .type = KC_OPTION_U32, .offset = FIELD(tensor), .min = 1, .max = 64,
      .fallback = "8", .help = "Tensor degree of the group that the rank belongs to."},
-    {.key = "kv", .type = KC_OPTION_CHOICE, .offset = FIELD(kv), .values = "both|bf16|fp8",
-     .fallback = "both", .help = "Format of the KV pool."},
+    {.key = "kv", .type = KC_OPTION_TEXT, TEXT(kv), .values = "FORMAT", .fallback = "both",
+     .help = "Format of the KV pool: bf16, fp8-e4m3 (fp8-g128 for latents, which keep that), or "
+             "both."},
     {.key = "weights", .type = KC_OPTION_TEXT, TEXT(weights), .set_offset = FIELD(weights_given),
      .values = "CLASS=FORMAT,...",
      .help = "Formats of the weights; the checkpoint's own if left out."},
@@ -53,8 +54,8 @@ static const struct kc_option options[] = {
     {.key = "output", .type = KC_OPTION_U32, .offset = FIELD(output), .min = 2, .max = 1000000,
      .fallback = "1000", .unit = "tokens",
      .help = "Of each request; steps are timed with half of it there."},
-    {.key = "page", .type = KC_OPTION_U32, .offset = FIELD(page), .min = 16, .max = 128,
-     .fallback = "64", .unit = "tokens", .help = "Of a KV page: 16, 32, 64 or 128."},
+    {.key = "page", .type = KC_OPTION_CHOICE, .offset = FIELD(page), .values = "16|32|64|128",
+     .fallback = "64", .unit = "tokens", .help = "Of a KV page."},
     {.key = "pages", .type = KC_OPTION_U64, .offset = FIELD(pages), .fallback = "0",
      .help = "Of the pool; 0 = as many as there is room for."},
     {.key = "runs", .type = KC_OPTION_U32, .offset = FIELD(runs), .min = 1, .max = 101,
@@ -86,6 +87,8 @@ static const struct kc_cli_usage usage = {
                 "  kvcap engine rank kimi-k2.6 --tensor 8 --csv out\n"
                 "  kvcap calibrate serving t02-kimi-decode-bf16 --table out/rank-bf16.csv\n"};
 
+static const uint32_t page_sizes[] = {16, 32, 64, 128}; /* as --page has them */
+
 struct steps {
   enum kc_kv_format format;
   struct kc_rank_memory memory;
@@ -110,6 +113,12 @@ struct session {
   size_t formats;
   char utc[32];
 };
+
+static uint32_t page_tokens(const struct session *s)
+{
+  KC_ASSERT((size_t)s->arguments->page < sizeof page_sizes / sizeof page_sizes[0]);
+  return page_sizes[s->arguments->page];
+}
 
 /* ---- what stands for the other ranks ---- */
 
@@ -172,7 +181,7 @@ static void predict(const struct session *s, struct steps *steps)
   const bool records = s->recipe.mla && steps->format == KC_KV_FP8_E4M3;
   const enum kc_kv_format kept = records ? KC_KV_FP8_G128 : steps->format;
   KC_ASSERT(m->page_bytes > 0);
-  steps->page_billed = s->arguments->page * kc_model_kv_token_bytes(&s->model, kept, kept,
+  steps->page_billed = page_tokens(s) * kc_model_kv_token_bytes(&s->model, kept, kept,
                                                                     s->arguments->tensor);
   steps->pages_predicted =
       m->free_before > taken ? (m->free_before - taken) / steps->page_billed : 0;
@@ -182,8 +191,8 @@ static void predict(const struct session *s, struct steps *steps)
 static uint64_t requests_in(const struct session *s, uint64_t pages)
 {
   const uint64_t tokens = (uint64_t)s->arguments->input + s->arguments->output;
-  KC_ASSERT(s->arguments->page > 0);
-  return pages / ((tokens + s->arguments->page - 1) / s->arguments->page);
+  KC_ASSERT(page_tokens(s) > 0);
+  return pages / ((tokens + page_tokens(s) - 1) / page_tokens(s));
 }
 
 /* Each has a graph of its own size. */
@@ -216,7 +225,7 @@ static enum kc_err measure(struct session *s, enum kc_kv_format format, struct k
   struct kc_rank *rank = NULL;
   const struct kc_rank_config config = {
       .site = s->device.site, .recipe = &s->recipe, .precision = &s->precision,
-      .kv_format = format, .page_tokens = a->page, .batch_max = a->batch_max,
+      .kv_format = format, .page_tokens = page_tokens(s), .batch_max = a->batch_max,
       .context_max = a->input + a->output, .ballast_bytes = s->ballast, .pages = a->pages,
       .collective = kc_engine_collective(&s->peers)};
   KC_ASSERT(s->formats < FORMATS);
@@ -403,15 +412,31 @@ static void note_date(char out[32])
   strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &date);
 }
 
+/* Names are those of scenarios. */
+static enum kc_err wanted_formats(const char *name, bool *bf16, bool *fp8, struct kc_diag *diag)
+{
+  enum kc_kv_format format = KC_KV_BF16;
+  const bool both = strcmp(name, "both") == 0;
+  const bool known = both || kc_kv_format_parse(name, &format);
+  *fp8 = both || (known && (format == KC_KV_FP8_E4M3 || format == KC_KV_FP8_G128));
+  *bf16 = both || (known && format == KC_KV_BF16);
+  KC_ASSERT(diag != NULL);
+  if (*bf16 || *fp8) return KC_OK;
+  return kc_fail(diag, KC_ERR_USAGE, "--kv %.30s: the engine keeps KV as bf16, fp8-e4m3 or, of "
+                 "latents, fp8-g128; expected one of these, or both", name);
+}
+
 static enum kc_err run(struct session *s, const char *name, struct kc_diag *diag)
 {
   const struct arguments *a = s->arguments;
+  bool bf16 = false, fp8 = false;
+  KC_TRY(wanted_formats(a->kv, &bf16, &fp8, diag));
   KC_TRY(load_model(s, name, diag));
   KC_TRY(load_collectives(s, diag));
   KC_TRY(kc_engine_device_open(&s->device, KC_ENGINE_GPU, diag));
   note_date(s->utc);
-  if (a->kv != 2) KC_TRY(measure(s, KC_KV_BF16, diag));
-  if (a->kv != 1) KC_TRY(measure(s, KC_KV_FP8_E4M3, diag));
+  if (bf16) KC_TRY(measure(s, KC_KV_BF16, diag));
+  if (fp8) KC_TRY(measure(s, KC_KV_FP8_E4M3, diag));
   for (size_t i = 0; i < s->formats; i++) {
     if (a->csv_given) KC_TRY(write_csv(s, &s->steps[i], diag));
     if (a->database_given) KC_TRY(store_steps(s, &s->steps[i], diag));

@@ -17,6 +17,7 @@
 #include "engine/base/file.h"
 #include "sim/calibrate/serving_log.h"
 #include "sim/cli/cmd_engine.h"
+#include "sim/cli/engine_bill.h"
 #include "sim/cli/engine_device.h"
 #include "sim/cli/engine_injected.h"
 #include "sim/cli/engine_model.h"
@@ -34,6 +35,8 @@ struct arguments {
   struct kc_option_list sets;
   int clock, device, shapes;
   uint32_t threads;
+  double limit_tflop;
+  bool limit_given;
   char decisions[KC_DIAG_PATH_BYTES], tokens[KC_DIAG_PATH_BYTES], requests[KC_DIAG_PATH_BYTES];
   bool decisions_given, tokens_given, requests_given;
   bool json;
@@ -63,6 +66,11 @@ static const struct kc_option options[] = {
     {.key = "threads", .type = KC_OPTION_U32, .offset = FIELD(threads), .min = 0,
      .max = KC_TEAM_MAX, .fallback = "0", .unit = "threads",
      .help = "Threads that compute; 0 = one for each processor. Tokens do not depend on it."},
+    {.key = "limit-tflop", .type = KC_OPTION_DOUBLE, .offset = FIELD(limit_tflop),
+     .set_offset = FIELD(limit_given), .min = 0, .max = 1e9, .fallback = "20",
+     .unit = "10^12 operations",
+     .help = "Refuse a scenario that is more work than this on a CPU, an hour or so of two "
+             "threads; 0 = compute whatever it is."},
     {.key = "decisions", .type = KC_OPTION_TEXT, .offset = FIELD(decisions),
      .size = sizeof(((struct arguments *)0)->decisions), .set_offset = FIELD(decisions_given),
      .values = "FILE", .help = "Write the engine's decision log, a line for each decision."},
@@ -185,6 +193,27 @@ static enum kc_err note_answers(struct session *s, struct kc_diag *diag)
   return KC_OK;
 }
 
+/* The scenario's own model or the tiny one, unless a CPU would compute for hours, or swap. */
+static enum kc_err build_model(struct session *s, struct kc_diag *diag)
+{
+  const struct arguments *a = s->arguments;
+  const uint64_t longest = s->run.replay.instance.sched.max_model_len;
+  const uint32_t positions = longest < 4194304 ? (uint32_t)longest : 4194304;
+  const struct kc_site *site = &s->device.site;
+  const bool tiny = a->shapes == 0;
+  const struct kc_pool_spec *pool = &s->scenario.pool[0];
+  const uint32_t tensor = tiny || pool->memory.tensor == 0 ? 1 : pool->memory.tensor;
+  KC_ASSERT(s->scenario.pool_count > 0);
+  if (tiny) KC_TRY(kc_engine_model_build(&s->model, site, positions, s->scenario.seed, diag));
+  if (kc_site_is_host(site)) {
+    const struct kc_model *shapes = tiny ? &s->model.shapes : &s->scenario.model;
+    const struct kc_engine_bill bill = kc_engine_bill_of(&s->run, shapes, &pool->precision, tensor);
+    KC_TRY(kc_engine_bill_check(&bill, a->limit_tflop, s->threads, diag));
+  }
+  if (tiny) return KC_OK;
+  return kc_engine_model_build_own(&s->model, site, &s->scenario, positions, diag);
+}
+
 /* The engine's run, which stays in `s` for its results. */
 static enum kc_err compute(struct session *s, struct kc_diag *diag)
 {
@@ -192,12 +221,7 @@ static enum kc_err compute(struct session *s, struct kc_diag *diag)
   KC_TRY(kc_run_prepare(&s->run, &s->scenario, diag));
   s->run.replay.interrupted = kc_interrupt_wanted;
   s->run.replay.poll_every = 1; /* a step may take seconds */
-  const uint64_t longest = s->run.replay.instance.sched.max_model_len;
-  const uint32_t positions = longest < 4194304 ? (uint32_t)longest : 4194304;
-  const struct kc_site *site = &s->device.site;
-  KC_TRY(a->shapes == 0
-             ? kc_engine_model_build(&s->model, site, positions, s->scenario.seed, diag)
-             : kc_engine_model_build_own(&s->model, site, &s->scenario, positions, diag));
+  KC_TRY(build_model(s, diag));
   if (a->decisions_given) KC_TRY(kc_file_create(&s->engine.log.file, a->decisions, diag));
   KC_TRY(kc_engine_attach(&s->engine, &s->run, &s->model, (enum kc_engine_clock)a->clock,
                           s->threads, diag));
@@ -319,8 +343,11 @@ static void print_model(const struct session *s)
     printf("model       %s of synthetic weights, one rank of %u: %s bytes", s->model.shapes.name,
            s->model.tensor, kc_run_grouped(weights->weight_bytes, n[0]));
   }
-  printf("; %s of KV\n",
-         s->engine.cache.layer[0].k_format == KC_KV_BF16 ? "BF16 pages" : "FP8 pages");
+  const struct kc_kv_layer *layer = &s->engine.cache.layer[0];
+  const char *k = layer->k_format == KC_KV_BF16 ? "BF16" : "FP8";
+  const char *v = layer->v_format == KC_KV_BF16 ? "BF16" : "FP8";
+  if (layer->v == NULL || strcmp(k, v) == 0) printf("; %s pages of KV\n", k);
+  else printf("; %s pages of K, %s pages of V\n", k, v);
 }
 
 static void print_text(const struct session *s)
@@ -461,6 +488,26 @@ static int run_session(struct session *s, const char *path)
   return status;
 }
 
+/* Each output is a file of its own, and no input. */
+static enum kc_err check_outputs(const struct arguments *a, const char *scenario,
+                                 struct kc_diag *diag)
+{
+  enum { OUTPUTS = 3, FILES = OUTPUTS + 2 };
+  const char *const file[FILES] = {a->decisions_given ? a->decisions : NULL,
+                                   a->tokens_given ? a->tokens : NULL,
+                                   a->requests_given ? a->requests : NULL, scenario,
+                                   a->trace_given ? a->trace : NULL};
+  KC_ASSERT(scenario != NULL);
+  for (int i = 0; i < OUTPUTS; i++) {
+    for (int k = i + 1; k < FILES; k++) {
+      if (file[i] == NULL || file[k] == NULL || !kc_file_same(file[i], file[k])) continue;
+      return kc_fail(diag, KC_ERR_USAGE, "the output \"%.200s\" is also %s; name another file",
+                     file[i], k < OUTPUTS ? "that of another option" : "an input");
+    }
+  }
+  return KC_OK;
+}
+
 /* A scenario or a model; options of one do not go with the other. */
 static enum kc_err check_usage(const struct arguments *a, size_t paths, struct kc_diag *diag)
 {
@@ -479,9 +526,10 @@ static enum kc_err check_usage(const struct arguments *a, size_t paths, struct k
                    "--seed, --weights and --kv go with --model; a scenario has its own");
   }
   if (paths > 0 || a->trace_given || a->sets.count > 0 || a->decisions_given || a->tokens_given ||
-      a->requests_given || a->clock != KC_ENGINE_VIRTUAL) {
+      a->requests_given || a->clock != KC_ENGINE_VIRTUAL || a->shapes != 0 || a->limit_given) {
     return kc_fail(diag, KC_ERR_USAGE, "--model answers prompts: a scenario, --trace, --set, "
-                   "--clock, --decisions, --tokens and --requests do not go with it");
+                   "--clock, --shapes, --limit-tflop, --decisions, --tokens and --requests do not "
+                   "go with it");
   }
   if (prompts) return KC_OK;
   return kc_fail(diag, KC_ERR_USAGE, "--model needs a prompt: --prompt TEXT or --prompt-file FILE");
@@ -509,6 +557,7 @@ int kc_cmd_engine_run(int argc, char **argv)
   if (usage_status >= 0) return usage_status;
   if (check_usage(&a, paths, &diag) != KC_OK) return kc_cli_fail(&diag);
   if (a.model_given) return answer_prompts(&a);
+  if (check_outputs(&a, path[0], &diag) != KC_OK) return kc_cli_fail(&diag);
   struct session *s = calloc(1, sizeof *s);
   if (s == NULL) {
     kc_fail(&diag, KC_ERR_MEMORY, "no memory for the run");

@@ -103,8 +103,10 @@ static enum kc_err open_model(struct session *s, struct kc_diag *diag)
   const uint64_t context = s->checkpoint.recipe.context_max;
   KC_ASSERT(context <= UINT32_MAX);
   KC_TRY(kc_engine_device_open(&s->device, (enum kc_engine_device)s->arguments->device, diag));
-  return kc_checkpoint_build(&s->checkpoint, &s->device.site, &precision, (uint32_t)context,
-                             &s->weights, diag);
+  KC_TRY(kc_checkpoint_build(&s->checkpoint, &s->device.site, &precision, (uint32_t)context,
+                             &s->weights, diag));
+  kc_engine_note_unused(&s->checkpoint, s->model);
+  return KC_OK;
 }
 
 static void on_token(void *context, uint32_t request, uint32_t index, int32_t token)
@@ -188,6 +190,7 @@ static enum kc_err run(struct session *s, struct kc_diag *diag)
   kc_interrupt_catch();
   for (uint32_t i = 0; i < s->count; i++) kc_instance_arrive(&s->instance);
   while (kc_instance_busy(&s->instance)) {
+    if (ferror(stdout) != 0) return KC_OK; /* nobody reads on, or kc_cli_finish says why */
     if (kc_interrupt_wanted(NULL)) {
       return kc_fail(diag, KC_ERR_INTERRUPTED, "interrupted; what was printed is cut off");
     }

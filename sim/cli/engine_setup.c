@@ -8,6 +8,7 @@
 
 #include "engine/base/check.h"
 #include "engine/exec/rank.h"
+#include "sim/cli/interrupt.h"
 
 static const char model_config[] =
     "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 128,"
@@ -47,7 +48,8 @@ enum kc_err kc_engine_model_build_own(struct kc_engine_model *model, const struc
   model->shapes = scenario->model;
   model->seed = scenario->seed;
   model->tensor = pool->memory.tensor > 0 ? pool->memory.tensor : 1;
-  const struct kc_weight_source source = kc_synthetic_source(&model->seed);
+  struct kc_weight_source source = kc_synthetic_source(&model->seed);
+  source.interrupted = kc_interrupt_wanted;
   const struct kc_precision precision = kc_rank_precision(&model->shapes, &pool->precision);
   KC_TRY(kc_recipe_load(&recipe, &model->shapes, diag));
   KC_TRY(kc_recipe_shard(&recipe, model->tensor, diag));
@@ -167,14 +169,19 @@ static struct kc_prompts texts_of(struct kc_engine *engine, const struct kc_run 
                            : kc_prompts_synthetic(&engine->prompts);
 }
 
+/* FP8 is FP8, everything else BF16; the summary says which. */
+static enum kc_kv_format kept_as(enum kc_kv_format format)
+{
+  KC_ASSERT((unsigned)format < KC_KV_FORMATS);
+  return format == KC_KV_FP8_E4M3 || format == KC_KV_FP8_G128 ? KC_KV_FP8_E4M3 : KC_KV_BF16;
+}
+
 static enum kc_err make_pool(struct kc_engine *engine, const struct kc_run *run,
                              const struct kc_engine_model *model, struct kc_diag *diag)
 {
-  const enum kc_kv_format given = run->scenario->pool[0].precision.k_format;
-  const bool fp8 = given == KC_KV_FP8_E4M3 || given == KC_KV_FP8_G128;
-  const enum kc_kv_format format = fp8 ? KC_KV_FP8_E4M3 : KC_KV_BF16;
-  const struct kc_cache_config cache = {.k_format = format,
-                                        .v_format = format,
+  const struct kc_precision *given = &run->scenario->pool[0].precision;
+  const struct kc_cache_config cache = {.k_format = kept_as(given->k_format),
+                                        .v_format = kept_as(given->v_format),
                                         .pages = run->pages,
                                         .page_tokens = run->replay.instance.sched.page_size,
                                         .site = model->weights.site};

@@ -97,21 +97,14 @@ static bool try_file(const char *folder, const char *name, const char *suffix,
   return try_place(folder, name, suffix, is_there, out);
 }
 
-/* True when both name the same file. */
-static bool same_file(const char *a, const char *b)
-{
-  struct stat x, y;
-  return a != NULL && b != NULL && stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
-         x.st_ino == y.st_ino;
-}
-
 /* `except` (may be NULL) is not taken: a scenario saved as h100.yaml is not the GPU h100. */
 static bool search_file(const struct search *search, const char *name, const char *suffix,
                         const char *except, char out[KC_DIAG_PATH_BYTES])
 {
   KC_ASSERT(search->count <= FOLDERS_MAX);
   for (uint32_t i = 0; i < search->count; i++) {
-    if (try_file(search->folder[i], name, suffix, out) && !same_file(out, except)) return true;
+    if (!try_file(search->folder[i], name, suffix, out)) continue;
+    if (except == NULL || !kc_file_same(out, except)) return true;
   }
   return false;
 }
