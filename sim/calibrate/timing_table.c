@@ -6,6 +6,7 @@
  * count lines, then split, so that the cells are one block. */
 #include "sim/calibrate/timing_table.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 #include "traces/readers/trace_gzip.h"
 
 enum { FILE_BYTES_MAX = 1 << 28, TEXT_BYTES_MAX = 1 << 30, LINE_BYTES_MAX = 1 << 16 };
+#define DIGEST_BYTES_MAX ((size_t)1 << 40) /* databases are larger than tables */
 
 static enum kc_err fail_cell(const struct kc_timing_table *table, uint64_t line, uint32_t column,
                              struct kc_diag *diag, const char *sentence)
@@ -27,13 +29,16 @@ static enum kc_err no_memory(size_t bytes, struct kc_diag *diag)
   return kc_fail(diag, KC_ERR_MEMORY, "out of memory: %zu bytes for a file of timings", bytes);
 }
 
+static bool is_zipped(const char *data, size_t bytes)
+{
+  return bytes >= 2 && (unsigned char)data[0] == 0x1f && (unsigned char)data[1] == 0x8b;
+}
+
 /* Inflates or copies `data` into table->text; *bytes becomes the length of the text. */
 static enum kc_err take_text(struct kc_timing_table *table, const char *data, size_t *bytes,
                              struct kc_diag *diag)
 {
-  const bool zipped = *bytes >= 2 && (unsigned char)data[0] == 0x1f &&
-                      (unsigned char)data[1] == 0x8b;
-  if (!zipped) {
+  if (!is_zipped(data, *bytes)) {
     table->text = malloc(*bytes + 1);
     if (table->text == NULL) return no_memory(*bytes, diag);
     memcpy(table->text, data, *bytes);
@@ -194,6 +199,27 @@ enum kc_err kc_timing_table_load(struct kc_timing_table *table, const char *path
   const enum kc_err err = kc_timing_table_parse(table, path, file.data, file.bytes, diag);
   kc_file_close(&file);
   KC_ASSERT(err != KC_OK || table->rows > 0);
+  return err;
+}
+
+enum kc_err kc_timing_digest(const char *path, char out[KC_SHA256_HEX_BYTES],
+                             struct kc_diag *diag)
+{
+  struct kc_timing_table table = {0};
+  struct kc_file file;
+  struct kc_sha256 sha;
+  KC_TRY(kc_file_open(&file, path, DIGEST_BYTES_MAX, diag));
+  size_t bytes = file.bytes;
+  enum kc_err err = KC_OK;
+  snprintf(table.path, sizeof table.path, "%s", path);
+  if (is_zipped(file.data, bytes)) err = take_text(&table, file.data, &bytes, diag);
+  if (err == KC_OK) {
+    kc_sha256_init(&sha);
+    if (bytes > 0) kc_sha256_update(&sha, table.text != NULL ? table.text : file.data, bytes);
+    kc_sha256_final_hex(&sha, out);
+  }
+  kc_timing_table_free(&table);
+  kc_file_close(&file);
   return err;
 }
 

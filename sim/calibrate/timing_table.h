@@ -6,6 +6,7 @@
 #ifndef KC_SIM_CALIBRATE_TIMING_TABLE_H
 #define KC_SIM_CALIBRATE_TIMING_TABLE_H
 
+#include "engine/base/digest.h"
 #include "engine/base/file.h"
 
 enum { KC_TIMING_COLUMNS_MAX = 32, KC_TIMING_ROWS_MAX = 4000000 };
@@ -31,6 +32,12 @@ enum kc_err kc_timing_table_load(struct kc_timing_table *table, const char *path
 enum kc_err kc_timing_table_parse(struct kc_timing_table *table, const char *path,
                                   const char *data, size_t bytes, struct kc_diag *diag);
 void kc_timing_table_free(struct kc_timing_table *table);
+
+/* SHA-256 of what a file holds, inflated if it is gzipped: one file under two names, or packed and
+ * unpacked, has one. Any file will do. Errors: KC_ERR_FILE, KC_ERR_INPUT (gzip), KC_ERR_LIMIT,
+ * KC_ERR_MEMORY. */
+enum kc_err kc_timing_digest(const char *path, char out[KC_SHA256_HEX_BYTES],
+                             struct kc_diag *diag);
 
 /* Column by name, or -1. */
 int kc_timing_column(const struct kc_timing_table *table, const char *name);

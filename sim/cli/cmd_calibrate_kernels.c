@@ -111,10 +111,27 @@ static enum kc_err read_file(struct work *w, const char *path, struct kc_diag *d
   return kc_samples_read(&w->samples, path, diag);
 }
 
+/* Rows that are there twice would count twice, in the fit and in what it is scored on. */
+static enum kc_err check_distinct(const char *const *files, size_t count, struct kc_diag *diag)
+{
+  char digest[FILES_MAX][KC_SHA256_HEX_BYTES];
+  KC_ASSERT(count <= FILES_MAX);
+  for (size_t i = 0; i < count; i++) {
+    KC_TRY(kc_timing_digest(files[i], digest[i], diag));
+    for (size_t k = 0; k < i; k++) {
+      if (strcmp(digest[i], digest[k]) != 0) continue;
+      return kc_fail(diag, KC_ERR_USAGE, "%.200s holds the same as %.200s, and its rows would "
+                     "count twice; give it once", files[i], files[k]);
+    }
+  }
+  return KC_OK;
+}
+
 static enum kc_err read_files(struct work *w, const char *const *files, size_t count,
                               struct kc_diag *diag)
 {
   char path[KC_DIAG_PATH_BYTES];
+  KC_TRY(check_distinct(files, count, diag));
   KC_TRY(kc_data_find("gpus", w->arguments->gpu, ".yaml", NULL, path, diag));
   KC_TRY(kc_gpu_load(&w->gpu, path, diag));
   for (size_t i = 0; i < count; i++) {
