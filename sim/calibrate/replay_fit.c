@@ -456,6 +456,7 @@ static bool moved(double now, double before)
 /* Does an answer that the fit looks at differ from `before`? */
 static bool answers_moved(const struct kc_replay_fit *fit, const struct kc_log_request *before)
 {
+  KC_ASSERT(fit->predicted != NULL);
   for (size_t i = 0; i < fit->log->count && i < fit->first; i++) {
     const struct kc_log_request *now = &fit->predicted[i];
     if (moved(now->ttft_s, before[i].ttft_s) || moved(now->e2e_s, before[i].e2e_s)) return true;
@@ -467,6 +468,7 @@ static const char *why_no_effect(const struct kc_scenario *scenario, enum kc_rep
 {
   const struct kc_pool_spec *pool = &scenario->pool[0];
   const bool link = term == KC_REPLAY_LINK || term == KC_REPLAY_LATENCY;
+  KC_ASSERT((unsigned)term < KC_REPLAY_TERMS);
   const bool plain = term == KC_REPLAY_WEIGHTS || term == KC_REPLAY_KV || term == KC_REPLAY_FLOPS;
   if (link && pool->memory.tensor == 1) return "with a tensor degree of 1 nothing crosses a link";
   if (term == KC_REPLAY_LATENCY) return "it counts beside a link efficiency; fit link, too";
@@ -487,6 +489,7 @@ static enum kc_err check_effects(struct kc_replay_fit *fit, const double *start,
   const size_t bytes = fit->log->count * sizeof *fit->predicted;
   struct kc_log_request *before = malloc(bytes);
   enum kc_err err = KC_OK;
+  KC_ASSERT(fit->free_count <= KC_REPLAY_FREE_MAX);
   if (before == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the answers");
   memcpy(before, fit->predicted, bytes);
   for (uint32_t k = 0; k < fit->free_count && err == KC_OK; k++) {
@@ -532,9 +535,9 @@ static enum kc_err fit_terms(struct kc_replay_fit *fit, struct kc_diag *diag)
   KC_TRY(check_same(fit, diag));
   for (size_t i = 0; i < fit->log->count; i++) fit->rows += counts(fit, i);
   if (fit->rows <= fit->free_count) {
-    return kc_fail(diag, KC_ERR_INPUT, "%u usable requests among the first %u for %u terms: fit "
-                   "fewer terms, or look at more requests (--fit-first)", fit->rows, fit->first,
-                   fit->free_count);
+    return kc_fail(diag, KC_ERR_INPUT, "%u usable requests (answered, timed, of two output tokens "
+                   "or more) among the first %u for %u terms: fit fewer terms, or look at more "
+                   "requests (--fit-first)", fit->rows, fit->first, fit->free_count);
   }
   KC_TRY(check_effects(fit, start, diag));
   KC_TRY(walk(fit, diag));

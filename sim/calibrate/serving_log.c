@@ -18,6 +18,12 @@
 #include "engine/base/file.h"
 #include "engine/base/number.h"
 #include "traces/readers/json_scan.h"
+#include "traces/readers/trace_gzip.h"
+#include "traces/readers/trace_sniff.h"
+
+#define SECONDS_MAX 9223372.0
+#define CLOCK_MAX 1e11 /* seconds of a clock; beyond, a double has no microseconds */
+#define TOO_LONG "is longer than 106 days, which is as long as a run can be"
 
 struct reading {
   struct kc_serving_log *log;
@@ -47,6 +53,7 @@ static enum kc_err add_row(struct reading *r, const struct kc_log_request *row)
   }
   log->row[log->count] = *row;
   log->row[log->count].place = log->count;
+  if (row->input_tokens == 0) log->row[log->count].input_tokens = 1; /* as a trace counts it */
   log->count++;
   return KC_OK;
 }
@@ -95,6 +102,12 @@ static enum kc_err number(const struct reading *r, const struct kc_json_value *o
   return as_number(&value, out) ? KC_OK : bad(r, key, "is not a number");
 }
 
+/* A run lasts 106 days at most (engine/base/vtime.h), so a time beyond is a mistake of the file. */
+static bool too_long(double seconds)
+{
+  return !(seconds <= SECONDS_MAX);
+}
+
 static enum kc_err tokens(const struct reading *r, const char *key, double value, uint32_t *out)
 {
   if (!(value >= 0 && value <= 4294967295.0)) return bad(r, key, "is not a number of tokens");
@@ -123,12 +136,16 @@ static enum kc_err benchlog_row(struct reading *r, const struct kc_json_value *o
     if (kc_json_find(object, names[i], &stage) && stage.kind == KC_JSON_NULL) row.ok = false;
     else KC_TRY(number(r, object, names[i], &at[i]));
   }
+  for (int i = 0; i < STAGES; i++) {
+    if (!(fabs(at[i]) <= CLOCK_MAX)) return bad(r, names[i], "is no clock in seconds");
+  }
   KC_TRY(number(r, object, "input_toks", &input));
   KC_TRY(number(r, object, "output_toks", &output));
   KC_TRY(tokens(r, "input_toks", input, &row.input_tokens));
   KC_TRY(tokens(r, "output_toks", output, &row.output_tokens));
   for (int i = AT_QUEUED; i < AT_LAST && row.ok; i++) {
     if (at[i + 1] < at[i]) return bad(r, names[i + 1], "lies before the stage that it follows");
+    if (too_long(at[i + 1] - at[i])) return bad(r, names[i + 1], TOO_LONG);
   }
   /* Until the clocks are matched (match_clocks), times stand on the server's clock. */
   row.arrival_s = at[AT_ARRIVAL];
@@ -187,14 +204,16 @@ static enum kc_err result_row(struct reading *r, const struct kc_json_value item
 {
   double input, output, gaps = 0;
   struct kc_log_request row = {.queue_s = -1, .ok = true};
+  KC_ASSERT(there[OF_INPUT] && there[OF_OUTPUT] && there[OF_TTFT]);
   if (!as_number(&item[OF_INPUT], &input) || !as_number(&item[OF_OUTPUT], &output) ||
       !as_number(&item[OF_TTFT], &row.ttft_s)) {
     return bad(r, "input_lens, output_lens, ttfts", "hold what is no number");
   }
   KC_TRY(tokens(r, "input_lens", input, &row.input_tokens));
   KC_TRY(tokens(r, "output_lens", output, &row.output_tokens));
-  if (there[OF_START] && !as_number(&item[OF_START], &row.arrival_s)) {
-    return bad(r, "start_times", "holds what is no number");
+  if (there[OF_START] && (!as_number(&item[OF_START], &row.arrival_s) ||
+                          !(fabs(row.arrival_s) <= CLOCK_MAX))) {
+    return bad(r, "start_times", "holds what is no number of seconds");
   }
   if (there[OF_ERROR] && item[OF_ERROR].kind == KC_JSON_STRING && item[OF_ERROR].bytes > 0) {
     fail_row(r, &row, KC_LOG_ERROR, &item[OF_ERROR]);
@@ -206,6 +225,7 @@ static enum kc_err result_row(struct reading *r, const struct kc_json_value item
     KC_TRY(sum_gaps(r, &item[OF_ITLS], &gaps));
   }
   row.e2e_s = row.ttft_s + gaps;
+  if (too_long(row.e2e_s)) return bad(r, "ttfts, itls", TOO_LONG);
   return add_row(r, &row);
 }
 
@@ -244,6 +264,7 @@ static double seconds_of_unit(const struct kc_json_value *figure)
   static const struct { const char *unit; double seconds; } units[] = {
     {"ms", 1e-3}, {"s", 1}, {"sec", 1}, {"us", 1e-6}, {"ns", 1e-9}};
   struct kc_json_value unit;
+  KC_ASSERT(figure->text != NULL);
   if (figure->kind == KC_JSON_NUMBER) return 1e-3;
   if (figure->kind != KC_JSON_OBJECT || !kc_json_find(figure, "unit", &unit)) return 0;
   for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
@@ -257,13 +278,14 @@ static enum kc_err duration(const struct reading *r, const struct kc_json_value 
                             const char *key, double *out)
 {
   struct kc_json_value figure, value;
+  KC_ASSERT(metrics->kind == KC_JSON_OBJECT);
   if (!kc_json_find(metrics, key, &figure)) return bad(r, key, "is missing");
   value = figure;
   const double unit = seconds_of_unit(&figure);
   const bool found = figure.kind != KC_JSON_OBJECT || kc_json_find(&figure, "value", &value);
   if (unit > 0 && found && as_number(&value, out) && *out >= 0) {
     *out *= unit;
-    return KC_OK;
+    return too_long(*out) ? bad(r, key, TOO_LONG) : KC_OK;
   }
   return bad(r, key, "expected a value of 0 or more with its unit (ms, s, us, ns)");
 }
@@ -275,6 +297,7 @@ static enum kc_err chunk_gaps(struct reading *r, const struct kc_json_value *met
   struct kc_json_value figure, list, item;
   struct kc_json_cursor cursor;
   double gap;
+  KC_ASSERT(metrics->kind == KC_JSON_OBJECT);
   if (!kc_json_find(metrics, key, &figure) || figure.kind != KC_JSON_OBJECT ||
       !kc_json_find(&figure, "value", &list) || list.kind != KC_JSON_ARRAY) {
     return KC_OK;
@@ -307,6 +330,7 @@ static enum kc_err aiperf_answer(struct reading *r, const struct kc_json_value *
                                  struct kc_log_request *row)
 {
   struct kc_json_value first;
+  KC_ASSERT(row->ok && !row->failed);
   if (metrics->kind != KC_JSON_OBJECT) return bad(r, "metrics", "is no object");
   KC_TRY(count_of(r, metrics, "input_sequence_length", &row->input_tokens));
   KC_TRY(count_of(r, metrics, "output_sequence_length", &row->output_tokens));
@@ -329,6 +353,7 @@ static enum kc_err aiperf_row(struct reading *r, const struct kc_json_value *obj
   struct kc_json_value metrics, metadata, value;
   struct kc_log_request row = {.queue_s = -1, .ok = true};
   uint64_t start;
+  KC_ASSERT(object->kind == KC_JSON_OBJECT);
   if (!kc_json_find(object, "metrics", &metrics)) return bad(r, "metrics", "is missing");
   if (!kc_json_find(object, "metadata", &metadata) || metadata.kind != KC_JSON_OBJECT) {
     return bad(r, "metadata", "is missing");
@@ -397,6 +422,10 @@ static enum kc_err read_object(struct reading *r, const struct kc_json_value *ob
 static enum kc_err read_text(struct reading *r, const char *text, size_t bytes)
 {
   if (bytes == 0) text = ""; /* an empty file has no bytes to point at */
+  if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) { /* byte-order mark of UTF-8 */
+    text += 3;
+    bytes -= 3;
+  }
   const char *at = text, *end = text + bytes;
   r->line = 1;
   for (;;) {
@@ -406,7 +435,8 @@ static enum kc_err read_text(struct reading *r, const char *text, size_t bytes)
     if (at == end) return KC_OK;
     struct kc_json_value object;
     const char *const start = at;
-    const enum kc_json_fault fault = kc_json_scan(&at, end, &object);
+    enum kc_json_fault fault = kc_json_scan(&at, end, &object);
+    if (fault == KC_JSON_OK) fault = kc_json_check(&object);
     if (fault != KC_JSON_OK) return bad(r, "not JSON", kc_json_fault_text(fault));
     KC_TRY(read_object(r, &object));
     for (const char *c = start; c < at; c++) r->line += *c == '\n';
@@ -462,18 +492,21 @@ static void read_series(struct kc_serving_log *log)
   fclose(in);
 }
 
-enum kc_err kc_serving_log_read(struct kc_serving_log *log, const char *path,
-                                struct kc_diag *diag)
+enum kc_err kc_serving_log_parse(struct kc_serving_log *log, const char *path, const char *data,
+                                 size_t bytes, struct kc_diag *diag)
 {
-  struct kc_file file;
+  char *inflated = NULL;
+  enum kc_err err = KC_OK;
   KC_ASSERT(log != NULL && path != NULL);
   memset(log, 0, sizeof *log);
   snprintf(log->path, sizeof log->path, "%s", path);
   snprintf(log->trust, sizeof log->trust, "measured");
-  KC_TRY(kc_file_open(&file, path, KC_LOG_BYTES_MAX, diag));
   struct reading r = {.log = log, .diag = diag, .line = 1};
-  enum kc_err err = read_text(&r, file.data, file.bytes);
-  kc_file_close(&file);
+  if (kc_trace_is_gzip(data, bytes)) {
+    err = kc_gzip_whole(data, bytes, KC_LOG_BYTES_MAX, path, &inflated, &bytes, diag);
+  }
+  if (err == KC_OK) err = read_text(&r, inflated != NULL ? inflated : data, bytes);
+  free(inflated);
   if (err == KC_OK && log->count == 0) {
     err = kc_fail_at(diag, KC_ERR_INPUT, path, 0, 0, "holds no request; expected a measured log");
   }
@@ -483,8 +516,19 @@ enum kc_err kc_serving_log_read(struct kc_serving_log *log, const char *path,
   qsort(log->row, log->count, sizeof log->row[0], by_arrival);
   const double first = log->row[0].arrival_s;
   for (size_t i = 0; i < log->count; i++) log->row[i].arrival_s -= first;
-  read_series(log);
   return KC_OK;
+}
+
+enum kc_err kc_serving_log_read(struct kc_serving_log *log, const char *path,
+                                struct kc_diag *diag)
+{
+  struct kc_file file;
+  memset(log, 0, sizeof *log);
+  KC_TRY(kc_file_open(&file, path, KC_LOG_BYTES_MAX, diag));
+  const enum kc_err err = kc_serving_log_parse(log, path, file.data, file.bytes, diag);
+  kc_file_close(&file);
+  if (err == KC_OK) read_series(log);
+  return err;
 }
 
 /* ---- failures ---- */
@@ -511,7 +555,7 @@ size_t kc_serving_log_failures(const struct kc_serving_log *log, char out[KC_LOG
                              log->failure_number, quote[0] != '\0' ? ": " : "", quote,
                              log->failure_text, quote);
   }
-  KC_ASSERT(used < size);
+  KC_ASSERT(used < size && all <= log->in_file);
   return all;
 }
 

@@ -71,6 +71,9 @@ struct kc_serving_log {
  * after an error. */
 enum kc_err kc_serving_log_read(struct kc_serving_log *log, const char *path,
                                 struct kc_diag *diag);
+/* The same of bytes in memory, plain or gzipped, without a series; `path` is for messages. */
+enum kc_err kc_serving_log_parse(struct kc_serving_log *log, const char *path, const char *data,
+                                 size_t bytes, struct kc_diag *diag);
 void kc_serving_log_free(struct kc_serving_log *log);
 
 /* How many requests of the file are not ok, and in words: "12 of 300 requests: 10 with an error

@@ -14,6 +14,7 @@
 #include "engine/base/number.h"
 #include "traces/readers/csv_scan.h"
 #include "traces/readers/trace_gzip.h"
+#include "traces/readers/trace_sniff.h"
 
 enum { FILE_BYTES_MAX = 1 << 28, TEXT_BYTES_MAX = 1 << 30, LINE_BYTES_MAX = 1 << 16 };
 #define DIGEST_BYTES_MAX ((size_t)1 << 40) /* databases are larger than tables */
@@ -29,35 +30,17 @@ static enum kc_err no_memory(size_t bytes, struct kc_diag *diag)
   return kc_fail(diag, KC_ERR_MEMORY, "out of memory: %zu bytes for a file of timings", bytes);
 }
 
-static bool is_zipped(const char *data, size_t bytes)
-{
-  return bytes >= 2 && (unsigned char)data[0] == 0x1f && (unsigned char)data[1] == 0x8b;
-}
-
 /* Inflates or copies `data` into table->text; *bytes becomes the length of the text. */
 static enum kc_err take_text(struct kc_timing_table *table, const char *data, size_t *bytes,
                              struct kc_diag *diag)
 {
-  if (!is_zipped(data, *bytes)) {
-    table->text = malloc(*bytes + 1);
-    if (table->text == NULL) return no_memory(*bytes, diag);
-    memcpy(table->text, data, *bytes);
-    return KC_OK;
+  if (kc_trace_is_gzip(data, *bytes)) {
+    return kc_gzip_whole(data, *bytes, TEXT_BYTES_MAX, table->path, &table->text, bytes, diag);
   }
-  struct kc_gzip gzip;
-  KC_TRY(kc_gzip_init(&gzip, data, *bytes, diag));
-  enum kc_err err = KC_OK;
-  while (err == KC_OK && !gzip.ended) err = kc_gzip_fill(&gzip, TEXT_BYTES_MAX, table->path, diag);
-  if (err == KC_OK) {
-    table->text = malloc(gzip.used + 1);
-    if (table->text == NULL) err = no_memory(gzip.used, diag);
-  }
-  if (err == KC_OK) {
-    memcpy(table->text, gzip.window, gzip.used);
-    *bytes = gzip.used;
-  }
-  kc_gzip_deinit(&gzip);
-  return err;
+  table->text = malloc(*bytes + 1);
+  if (table->text == NULL) return no_memory(*bytes, diag);
+  memcpy(table->text, data, *bytes);
+  return KC_OK;
 }
 
 /* Next line of text[*at, bytes) without its end. */
@@ -212,7 +195,7 @@ enum kc_err kc_timing_digest(const char *path, char out[KC_SHA256_HEX_BYTES],
   size_t bytes = file.bytes;
   enum kc_err err = KC_OK;
   snprintf(table.path, sizeof table.path, "%s", path);
-  if (is_zipped(file.data, bytes)) err = take_text(&table, file.data, &bytes, diag);
+  if (kc_trace_is_gzip(file.data, bytes)) err = take_text(&table, file.data, &bytes, diag);
   if (err == KC_OK) {
     kc_sha256_init(&sha);
     if (bytes > 0) kc_sha256_update(&sha, table.text != NULL ? table.text : file.data, bytes);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/check.h"
 #include "sim/calibrate/fitted_to.h"
@@ -17,6 +18,30 @@ static void put_left_out(FILE *out, const struct kc_left_out *left)
     fprintf(out, ", expand_efficiency: %g", left->expand_efficiency);
   }
   fputs("}\n", out);
+}
+
+/* Text of a user as YAML: plain where it is a plain word, else quoted, with escapes. */
+static void put_text(FILE *out, const char *key, const char *text, bool quoted)
+{
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+  const bool word = text[strspn(text, plain)] == '\0' &&
+                    strspn(text, "-._0123456789") < strlen(text) && /* no number, no dash alone */
+                    strcmp(text, "null") != 0 && strcmp(text, "true") != 0 &&
+                    strcmp(text, "false") != 0;
+  if (word && !quoted) {
+    fprintf(out, "%s: %s\n", key, text);
+    return;
+  }
+  fprintf(out, "%s: \"", key);
+  for (; *text != '\0'; text++) {
+    const unsigned char c = (unsigned char)*text;
+    if (c < 0x20 || c == 0x7f) {
+      fprintf(out, "\\x%02x", c);
+    } else {
+      fprintf(out, c == '"' || c == '\\' ? "\\%c" : "%c", c);
+    }
+  }
+  fputs("\"\n", out);
 }
 
 static void put_if(FILE *out, const char *key, double value)
@@ -53,8 +78,8 @@ static void put_rates(FILE *out, const struct kc_gpu_profile *p)
 /* What was fitted, where, and how well. */
 static void put_fit(FILE *out, const struct kc_gpu_profile *p)
 {
-  fprintf(out, "    fitted_model: %s\n    fitted_tensor: %u\n", p->fitted_model,
-          p->fitted_tensor);
+  put_text(out, "    fitted_model", p->fitted_model, false);
+  fprintf(out, "    fitted_tensor: %u\n", p->fitted_tensor);
   if (p->fitted_kv[0] != '\0') fprintf(out, "    fitted_kv: %s\n", p->fitted_kv);
   if (p->fitted_weights[0] != '\0') {
     fprintf(out, "    fitted_weights: \"%s\"\n", p->fitted_weights);
@@ -75,11 +100,12 @@ enum kc_err kc_calibrate_profile_text(char **text, const struct kc_gpu_profile *
   KC_ASSERT(profile->calibrated && profile->name[0] != '\0');
   FILE *out = open_memstream(text, &bytes);
   if (out == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the profile");
-  fprintf(out, "  - name: %s\n    calibrated: true\n", profile->name);
+  put_text(out, "  - name", profile->name, false);
+  fputs("    calibrated: true\n", out);
   put_rates(out, profile);
   put_fit(out, profile);
   if (profile->kernels[0] != '\0') fprintf(out, "    kernels: %s\n", profile->kernels);
-  fprintf(out, "    source: \"%s\"\n", profile->source);
+  put_text(out, "    source", profile->source, true);
   if (fclose(out) == 0) return KC_OK;
   free(*text);
   *text = NULL;

@@ -202,16 +202,30 @@ static int report(const struct kc_replay_fit *fit, const struct log_arguments *a
 
 /* ---- the command ---- */
 
-/* The scenario with this trace. Of the log itself without the requests that failed, which it tells
- * little of (kc_serving_log_drop_failed); another trace holds them all, or says itself. */
+/* The scenario with the log's requests in place of its own workload: what it says of that one
+ * (other times, a part of it) is not of this one. Of the log itself without the requests that
+ * failed, which it tells little of (kc_serving_log_drop_failed). */
 static enum kc_err load(struct kc_scenario *scenario, const char *path,
                         const struct log_arguments *a, struct kc_diag_list *problems)
 {
+  static const char *const load_sets[] = {
+      "workload.closed=null", "workload.from=null", "workload.to=null", "workload.skip=null",
+      "workload.limit=null", "workload.sample=null", "workload.idle_cap=null",
+      "workload.rate=null", "workload.spread=null", "workload.cancel=null",
+      "workload.cancel_after=null", "workload.max_tokens=trace"};
+  static const char *const log_sets[] = {
+      "workload.failed=drop", "workload.cancelled=drop", "workload.zero_output=drop",
+      "workload.loop=open", "workload.format=null", "workload.unit=null",
+      "workload.block_tokens=null", "workload.tail=null", "workload.missing_output=null"};
+  enum { LOAD_SETS = sizeof load_sets / sizeof load_sets[0],
+         LOG_SETS = sizeof log_sets / sizeof log_sets[0] };
   char set[KC_DIAG_PATH_BYTES + 32];
-  const char *const sets[] = {set, "workload.failed=drop", "workload.cancelled=drop",
-                              "workload.zero_output=drop"};
+  const char *sets[1 + LOAD_SETS + LOG_SETS] = {set};
   snprintf(set, sizeof set, "workload.trace=%s", a->has_trace ? a->trace : a->log);
-  return kc_scenario_load(scenario, path, sets, a->has_trace ? 1 : 4, problems);
+  memcpy(sets + 1, load_sets, sizeof load_sets);
+  memcpy(sets + 1 + LOAD_SETS, log_sets, sizeof log_sets);
+  return kc_scenario_load(scenario, path, sets, 1 + LOAD_SETS + (a->has_trace ? 0 : LOG_SETS),
+                          problems);
 }
 
 /* A log that does not say when its requests came is no load; a trace of them does. Requests that

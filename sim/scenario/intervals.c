@@ -120,6 +120,7 @@ static bool rests_on_times(enum kc_figure figure)
 
 static void widen(struct kc_intervals *out, const struct kc_figure_set *own)
 {
+  KC_ASSERT(out->replicates >= 2);
   if (out->level == KC_LEVEL_CALIBRATED) return;
   for (int f = 0; f < KC_FIGURES; f++) {
     struct kc_interval *interval = &out->figure[f];

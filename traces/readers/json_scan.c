@@ -311,3 +311,30 @@ bool kc_json_find(const struct kc_json_value *object, const char *key, struct kc
   }
   return false;
 }
+
+enum kc_json_fault kc_json_check(const struct kc_json_value *value)
+{
+  struct {
+    struct kc_json_cursor cursor;
+    bool object;
+  } open[KC_JSON_DEPTH_MAX];
+  size_t depth = 0;
+  struct kc_json_value key, at = *value;
+  KC_ASSERT(value->text != NULL);
+  for (;;) {
+    if (at.kind == KC_JSON_OBJECT || at.kind == KC_JSON_ARRAY) {
+      KC_ASSERT(depth < KC_JSON_DEPTH_MAX); /* kc_json_scan counted them */
+      kc_json_open(&open[depth].cursor, &at);
+      open[depth++].object = at.kind == KC_JSON_OBJECT;
+    }
+    bool more = false;
+    while (depth > 0 && !more) {
+      struct kc_json_cursor *const cursor = &open[depth - 1].cursor;
+      more = open[depth - 1].object ? kc_json_next_member(cursor, &key, &at)
+                                    : kc_json_next_item(cursor, &at);
+      if (cursor->fault != KC_JSON_OK) return cursor->fault;
+      if (!more) depth--;
+    }
+    if (depth == 0) return KC_JSON_OK;
+  }
+}

@@ -63,6 +63,10 @@ struct kc_json_cursor {
  * On a fault *at is the byte at fault. O(bytes of the value). */
 enum kc_json_fault kc_json_scan(const char **at, const char *end, struct kc_json_value *value);
 
+/* Looks through a value that was scanned, to its leaves: what is found absent in it afterwards is
+ * absent, and not behind a fault. O(bytes of the value). */
+enum kc_json_fault kc_json_check(const struct kc_json_value *value);
+
 /* `container` must be an object or an array; next_member is for objects, next_item for arrays. */
 void kc_json_open(struct kc_json_cursor *cursor, const struct kc_json_value *container);
 

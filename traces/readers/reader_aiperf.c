@@ -27,6 +27,7 @@ static enum kc_err read_metric(struct kc_trace_builder *builder,
                                struct kc_json_value *at, uint32_t *tokens, bool *there)
 {
   struct kc_json_value value;
+  KC_ASSERT(builder->reader == &kc_reader_aiperf);
   *there = metrics->kind == KC_JSON_OBJECT && kc_json_find(metrics, name, at) &&
            at->kind != KC_JSON_NULL;
   if (!*there) return KC_OK;
@@ -42,6 +43,7 @@ static enum kc_err read_lengths(struct kc_trace_builder *builder, struct kc_trac
   struct kc_json_value metrics = {.kind = KC_JSON_NULL}, at = {0};
   const bool failed = raw->flags != 0;
   bool there;
+  KC_ASSERT(raw->input_tokens == 0 && raw->output_tokens == 0);
   if (kc_trace_value(builder, KC_ROLE_EXTRA_2, &metrics) && metrics.kind != KC_JSON_OBJECT) {
     return kc_trace_bad_cell(builder, KC_ROLE_EXTRA_2, "expected an object of figures");
   }

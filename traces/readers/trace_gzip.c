@@ -142,3 +142,21 @@ void kc_gzip_consume(struct kc_gzip *gzip, size_t bytes)
   gzip->used -= bytes;
   memmove(gzip->window, gzip->window + bytes, gzip->used);
 }
+
+enum kc_err kc_gzip_whole(const char *data, size_t bytes, uint64_t inflated_max, const char *path,
+                          char **text, size_t *text_bytes, struct kc_diag *diag)
+{
+  struct kc_gzip gzip;
+  KC_ASSERT(data != NULL && bytes > 0);
+  *text = NULL;
+  KC_TRY(kc_gzip_init(&gzip, data, bytes, diag));
+  enum kc_err err = KC_OK;
+  while (err == KC_OK && !gzip.ended) err = kc_gzip_fill(&gzip, inflated_max, path, diag);
+  if (err == KC_OK) {
+    *text = gzip.window; /* all of it, as nothing was consumed */
+    *text_bytes = gzip.used;
+    gzip.window = NULL;
+  }
+  kc_gzip_deinit(&gzip);
+  return err;
+}

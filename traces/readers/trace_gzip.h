@@ -32,12 +32,17 @@ void kc_gzip_deinit(struct kc_gzip *gzip);
 enum kc_err kc_gzip_fill(struct kc_gzip *gzip, uint64_t inflated_max, const char *path,
                          struct kc_diag *diag);
 
-/* Drops the first `bytes` of the window. */
+/* Inflates all of it at once into *text, which the caller frees; NULL after an error. Errors as
+ * kc_gzip_fill. */
+enum kc_err kc_gzip_whole(const char *data, size_t bytes, uint64_t inflated_max, const char *path,
+                          char **text, size_t *text_bytes, struct kc_diag *diag);
+
 /* Inflates what is left, keeps nothing of it, and fails as kc_gzip_fill does when it is damaged.
  * The sum of a member stands behind its data, so data that make no sense may be damaged ones. */
 enum kc_err kc_gzip_check_rest(struct kc_gzip *gzip, uint64_t inflated_max, const char *path,
                                struct kc_diag *diag);
 
+/* Drops the first `bytes` of the window. */
 void kc_gzip_consume(struct kc_gzip *gzip, size_t bytes);
 
 #endif

@@ -257,6 +257,9 @@ static void test_what_is_wrong_is_said(void **state)
   refuse("", "no request");
   refuse("{\"a\": 1}\n", "no measured requests");
   refuse("{\"first_token_ts\": 1}\n", "arrival_time: is missing");
+  refuse("{\"first_token_ts\": 3, \"arrival_time\": 1777142838338653000, \"queued_ts\": 2,"
+         " \"scheduled_ts\": 2, \"last_token_ts\": 3, \"input_toks\": 1, \"output_toks\": 1}",
+         "arrival_time: is no clock in seconds"); /* nanoseconds */
   refuse("{\"mean_ttft_ms\": 3, \"request_throughput\": 1}\n", "--save-detailed");
   refuse("{\"input_lens\": [1], \"output_lens\": [1], \"ttfts\": [1]}", "itls: is no list");
   refuse("{\"input_lens\": [1, 2], \"output_lens\": [1], \"ttfts\": [1, 1], \"itls\": [[], []]}",

@@ -232,13 +232,43 @@ static void random_arrays(void **state)
   }
 }
 
+/* A value is scanned by its brackets alone; what stands inside is seen when it is asked for. */
+static void a_check_goes_to_the_leaves(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    enum kc_json_fault fault;
+  } cases[] = {
+      {"{\"a\": [1, {\"b\": []}], \"c\": {}}", KC_JSON_OK},
+      {"7", KC_JSON_OK},
+      {"{\"a\": [1, {\"b\": NaN}]}", KC_JSON_LITERAL},
+      {"{\"a\": {\"b\" 3}}", KC_JSON_SYNTAX},
+      {"[[[1], [2]], [,]]", KC_JSON_SYNTAX},
+      {"{\"a\": [], 7: 3}", KC_JSON_SYNTAX},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct kc_json_value value;
+    size_t at;
+    assert_int_equal(scan(cases[i].text, &value, &at), KC_JSON_OK);
+    if (kc_json_check(&value) != cases[i].fault) fail_msg("%s", cases[i].text);
+  }
+  char deep[2 * KC_JSON_DEPTH_MAX + 1] = {0};
+  memset(deep, '[', KC_JSON_DEPTH_MAX);
+  memset(deep + KC_JSON_DEPTH_MAX, ']', KC_JSON_DEPTH_MAX);
+  struct kc_json_value value;
+  size_t at;
+  assert_int_equal(scan(deep, &value, &at), KC_JSON_OK);
+  assert_int_equal(kc_json_check(&value), KC_JSON_OK);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(values_and_their_spans), cmocka_unit_test(faults_and_their_places),
       cmocka_unit_test(depth_has_a_ceiling),    cmocka_unit_test(members),
       cmocka_unit_test(whole_numbers_are_exact), cmocka_unit_test(other_numbers_are_refused),
-      cmocka_unit_test(random_arrays),
+      cmocka_unit_test(random_arrays),          cmocka_unit_test(a_check_goes_to_the_leaves),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
