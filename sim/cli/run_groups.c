@@ -170,7 +170,7 @@ static void print_cache(const struct kc_run *run)
          kc_run_grouped(s->pages_evicted, a), kc_run_grouped(s->kv_peak_cached_pages, b));
 }
 
-static void print_group(const char *name, const struct kc_group *group)
+static void print_group(const struct kc_run *run, const char *name, const struct kc_group *group)
 {
   char a[32], b[32];
   const double ms = (double)KC_PS_PER_MS;
@@ -182,7 +182,7 @@ static void print_group(const char *name, const struct kc_group *group)
            (double)group->ttft.p95_ps / ms);
   }
   if (group->tpot.count > 0) printf("  TPOT p95 %8.2f", (double)group->tpot.p95_ps / ms);
-  printf("\n");
+  printf(group->ttft.count > 0 ? "  (%s)\n" : "\n", trust_word(run));
 }
 
 static void print_classes(const struct kc_run *run)
@@ -192,7 +192,7 @@ static void print_classes(const struct kc_run *run)
   for (uint32_t i = 0; clients->classes_given && i < clients->class_count; i++) {
     char name[48];
     snprintf(name, sizeof name, "class %s", clients->class[i].name);
-    print_group(name, &kc_groups_classes(groups)[i]);
+    print_group(run, name, &kc_groups_classes(groups)[i]);
   }
 }
 
@@ -210,7 +210,7 @@ static void print_tenants(const struct kc_run *run)
       continue;
     }
     snprintf(name, sizeof name, "tenant %u", i);
-    print_group(name, group);
+    print_group(run, name, group);
     printed++;
   }
   if (left > 0) printf("  and %u tenants more (--json lists all)\n", left);
@@ -250,8 +250,8 @@ void kc_run_groups_print(const struct kc_run *run)
   }
   if (groups->group == NULL) return;
   if (run->prefix_cache && run->result.summary.warm_requests > 0) {
-    print_group("cold prompts", &kc_groups_warmth(groups)[KC_COLD]);
-    print_group("warm prompts", &kc_groups_warmth(groups)[KC_WARM]);
+    print_group(run, "cold prompts", &kc_groups_warmth(groups)[KC_COLD]);
+    print_group(run, "warm prompts", &kc_groups_warmth(groups)[KC_WARM]);
   }
   print_classes(run);
   print_tenants(run);

@@ -112,7 +112,8 @@ static void write_intervals(const struct kc_html *page)
   FILE *const out = page->out;
   const struct kc_cells *table = &page->intervals;
   if (table->rows == 0) return;
-  fputs("<table>\n<caption>Where the figures lie if the step times are off: replicates</caption>\n"
+  fputs("<table>\n<caption>Where the figures lie if the step times are off: replicates, "
+        "widened where nothing measured vouches for them</caption>\n"
         "<thead><tr><th scope=\"col\">Figure</th><th scope=\"col\" class=\"n\">5 %</th>"
         "<th scope=\"col\" class=\"n\">median</th><th scope=\"col\" class=\"n\">95 %</th></tr>"
         "</thead>\n<tbody>\n", out);
