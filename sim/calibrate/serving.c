@@ -7,13 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/file.h"
 #include "engine/base/number.h"
 #include "sim/calibrate/fitted_to.h"
 #include "sim/calibrate/timing_rows.h"
-#include "traces/readers/csv_scan.h"
+#include "traces/readers/text_list.h"
 
-enum { TABLE_BYTES_MAX = 1 << 20, SETS_MAX = 24 };
+enum { SETS_MAX = 24 };
 
 static const char *const term_names[] = {"host", "weights", "kv", "flops", "expand"};
 
@@ -146,70 +145,55 @@ enum table_column { COLUMN_CONCURRENCY, COLUMN_TOK_S, COLUMN_INPUT, COLUMN_OUTPU
 static const char *const column_names[] = {"concurrency", "tok_s", "input", "output",
                                            "kernel_source"};
 
-struct table_reader {
-  const char *path;
-  uint32_t line;
-  int column[COLUMNS]; /* cell of each; -1 = not there */
-};
-
-static bool cell_is(const struct kc_csv_cell *cell, const char *text)
+/* Where the columns stand; -1 = not there. Others are remembered, because a misspelt length would
+ * be a fit to another workload. */
+static enum kc_err find_columns(struct kc_serving_fit *fit, const struct kc_timing_table *table,
+                                int column[COLUMNS], struct kc_diag *diag)
 {
-  return cell->bytes == strlen(text) && strncmp(cell->text, text, cell->bytes) == 0;
-}
-
-static enum kc_err read_header(struct table_reader *reader, const struct kc_csv_row *cells,
-                               struct kc_diag *diag)
-{
-  for (int c = 0; c < COLUMNS; c++) {
-    reader->column[c] = -1;
-    for (uint32_t i = 0; i < cells->count && i < KC_TRACE_COLUMNS_MAX; i++) {
-      if (!cell_is(&cells->cell[i], column_names[c])) continue;
-      if (reader->column[c] >= 0) {
-        return kc_fail_at(diag, KC_ERR_INPUT, reader->path, reader->line, i + 1,
-                          "the header names the column %s twice; keep one", column_names[c]);
-      }
-      reader->column[c] = (int)i;
-    }
+  struct kc_text_list ignored;
+  kc_text_list_init(&ignored, fit->ignored, sizeof fit->ignored);
+  for (int c = 0; c < COLUMNS; c++) column[c] = kc_timing_column(table, column_names[c]);
+  for (uint32_t i = 0; i < table->columns; i++) {
+    bool known = false;
+    for (int c = 0; c < COLUMNS; c++) known |= column[c] == (int)i;
+    if (!known) kc_text_list_add(&ignored, table->column[i], strlen(table->column[i]));
   }
-  if (reader->column[COLUMN_CONCURRENCY] >= 0 && reader->column[COLUMN_TOK_S] >= 0) return KC_OK;
-  return kc_fail_at(diag, KC_ERR_INPUT, reader->path, reader->line, 1, "the header must name the "
-                    "columns concurrency and tok_s, and may name input and output");
+  if (column[COLUMN_CONCURRENCY] >= 0 && column[COLUMN_TOK_S] >= 0) return KC_OK;
+  return kc_fail_at(diag, KC_ERR_INPUT, table->path, 1, 1, "the header must name the columns "
+                    "concurrency and tok_s, separated by commas, and may name input and output; "
+                    "this one has %s",
+                    fit->ignored[0] != '\0' ? fit->ignored : "one of them alone");
 }
 
-/* A positive number of the row, whole unless it is a rate; `*has` false when the table has no such
- * column. */
-static enum kc_err read_cell(const struct table_reader *reader, const struct kc_csv_row *cells,
-                             enum table_column column, double *value, bool *has,
-                             struct kc_diag *diag)
+/* A positive number of the row, whole unless it is a rate. */
+static enum kc_err read_number(const struct kc_timing_table *table, size_t row, int at,
+                               enum table_column column, double *value, struct kc_diag *diag)
 {
-  const int at = reader->column[column];
   const bool whole = column != COLUMN_TOK_S;
-  *has = at >= 0;
-  if (at < 0) return KC_OK;
-  if ((uint32_t)at < cells->count && kc_parse_double(cells->cell[at].text, cells->cell[at].bytes,
-                                                     value) && *value > 0 && *value < 1e9 &&
+  const struct kc_timing_cell *cell = kc_timing_cell(table, row, at);
+  if (kc_parse_double(cell->text, cell->bytes, value) && *value > 0 && *value < 1e9 &&
       (!whole || *value == floor(*value))) {
     return KC_OK;
   }
-  return kc_fail_at(diag, KC_ERR_INPUT, reader->path, reader->line, 1,
-                    "%s: expected a %snumber above 0", column_names[column],
+  return kc_fail_at(diag, KC_ERR_INPUT, table->path, kc_timing_line(row), (uint32_t)at + 1,
+                    "%s is \"%.*s\"; expected a %snumber above 0 and below 1e9",
+                    column_names[column], (int)(cell->bytes < 40 ? cell->bytes : 40), cell->text,
                     whole ? "whole " : "");
 }
 
-static enum kc_err read_row(struct kc_serving_fit *fit, const struct table_reader *reader,
-                            const struct kc_csv_row *cells, struct kc_diag *diag)
+static enum kc_err read_row(struct kc_serving_fit *fit, const struct kc_timing_table *table,
+                            size_t row, const int column[COLUMNS], struct kc_diag *diag)
 {
   double value[NUMBERS] = {0};
-  bool has[NUMBERS];
-  const int kernel = reader->column[COLUMN_KERNEL];
-  if (kernel >= 0 && (uint32_t)kernel < cells->count &&
-      cell_is(&cells->cell[kernel], KC_KERNEL_EMULATED)) {
-    return kc_fail_at(diag, KC_ERR_INPUT, reader->path, reader->line, (uint32_t)kernel + 1,
+  const int kernel = column[COLUMN_KERNEL];
+  if (kernel >= 0 && kc_timing_is(kc_timing_cell(table, row, kernel), KC_KERNEL_EMULATED)) {
+    return kc_fail_at(diag, KC_ERR_INPUT, table->path, kc_timing_line(row), (uint32_t)kernel + 1,
                       "the row comes from an emulated device, which has no times; measure on a "
                       "GPU");
   }
   for (int c = 0; c < NUMBERS; c++) {
-    KC_TRY(read_cell(reader, cells, (enum table_column)c, &value[c], &has[c], diag));
+    if (column[c] < 0) continue;
+    KC_TRY(read_number(table, row, column[c], (enum table_column)c, &value[c], diag));
   }
   struct kc_expect expect = {.metric = KC_FIGURE_OUTPUT_TOK_S, .kind = KC_EXPECT_CALIBRATED,
                              .value = value[COLUMN_TOK_S]};
@@ -217,56 +201,33 @@ static enum kc_err read_row(struct kc_serving_fit *fit, const struct table_reade
   size_t used = (size_t)snprintf(expect.set, sizeof expect.set, "workload.closed.concurrency=%.0f",
                                  value[COLUMN_CONCURRENCY]);
   for (int c = COLUMN_INPUT; c < NUMBERS; c++) {
-    if (!has[c]) continue;
+    if (column[c] < 0) continue;
     used += (size_t)snprintf(expect.set + used, sizeof expect.set - used,
                              "; workload.closed.%s=%.0f", column_names[c], value[c]);
   }
   snprintf(expect.what, sizeof expect.what, "%.0f concurrent", value[COLUMN_CONCURRENCY]);
-  return add_row(fit, &expect, diag);
-}
-
-static enum kc_err read_table(struct kc_serving_fit *fit, const char *path,
-                              const struct kc_file *file, struct kc_diag *diag)
-{
-  struct table_reader reader = {.path = path};
-  const char *at = file->data;
-  size_t left = file->bytes;
-  while (left > 0) {
-    const char *end = memchr(at, '\n', left);
-    size_t bytes = end != NULL ? (size_t)(end - at) : left;
-    const size_t step = end != NULL ? bytes + 1 : bytes;
-    struct kc_csv_row cells;
-    reader.line++;
-    if (bytes > 0 && at[bytes - 1] == '\r') bytes--;
-    if (bytes > 0) {
-      if (kc_csv_split(&cells, at, bytes) != KC_CSV_OK) {
-        return kc_fail_at(diag, KC_ERR_INPUT, path, reader.line, 1, "a quote is out of place");
-      }
-      if (reader.line == 1) {
-        KC_TRY(read_header(&reader, &cells, diag));
-      } else {
-        KC_TRY(read_row(fit, &reader, &cells, diag));
-      }
-    }
-    at += step;
-    left -= step;
-  }
-  if (fit->row_count > 0) return KC_OK;
-  return kc_fail_at(diag, KC_ERR_INPUT, path, 0, 0, "the table has no row");
+  struct kc_diag why;
+  const enum kc_err err = add_row(fit, &expect, &why);
+  if (err == KC_OK) return KC_OK;
+  return kc_fail_at(diag, err, table->path, kc_timing_line(row), 0, "%.200s", why.text);
 }
 
 enum kc_err kc_serving_load_table(struct kc_serving_fit *fit, const char *path, const char *table,
                                   struct kc_diag *diag)
 {
-  struct kc_file file;
-  KC_ASSERT(path != NULL && table != NULL);
+  struct kc_timing_table rows;
   struct kc_point *plain;
+  int column[COLUMNS];
+  KC_ASSERT(path != NULL && table != NULL);
   init(fit, path);
   KC_TRY(load_plain(path, &plain, diag));
   free(plain);
-  KC_TRY(kc_file_open(&file, table, TABLE_BYTES_MAX, diag));
-  const enum kc_err err = read_table(fit, table, &file, diag);
-  kc_file_close(&file);
+  KC_TRY(kc_timing_table_load(&rows, table, diag));
+  enum kc_err err = find_columns(fit, &rows, column, diag);
+  for (size_t row = 0; row < rows.rows && err == KC_OK; row++) {
+    err = read_row(fit, &rows, row, column, diag);
+  }
+  kc_timing_table_free(&rows);
   return err;
 }
 

@@ -42,6 +42,7 @@ struct kc_serving_fit {
   struct kc_serving_values start;
   double op_latency_us;
   bool squares;                  /* least squares; else the largest error is made small */
+  char ignored[96];              /* columns of the table that are not read; "" = none */
   uint32_t row_count;
   struct kc_serving_row row[KC_SERVING_ROWS_MAX];
 
@@ -67,8 +68,8 @@ struct kc_serving_fit {
  * initialised here. Loads one point a row. */
 enum kc_err kc_serving_load(struct kc_serving_fit *fit, const char *path, const char *only,
                             struct kc_diag *diag);
-/* The same with rows from a CSV table: concurrency,tok_s and optionally input,output; also
- * kernel_source, of which KC_KERNEL_EMULATED is refused. */
+/* The same with rows from a CSV table (kc_timing_table): concurrency,tok_s and optionally
+ * input,output; also kernel_source, of which KC_KERNEL_EMULATED is refused. */
 enum kc_err kc_serving_load_table(struct kc_serving_fit *fit, const char *path, const char *table,
                                   struct kc_diag *diag);
 void kc_serving_free(struct kc_serving_fit *fit);

@@ -73,9 +73,13 @@ static enum kc_err simulate(struct kc_serving_fit *fit, uint32_t r,
   struct kc_point *point = fit->row[r].point;
   use_values(point, fit, v);
   KC_TRY(kc_point_run(point, NULL, NULL, diag));
-  KC_TRY(kc_expect_value(&fit->row[r].expect, &point->figures, point->scenario.name, rate, diag));
-  if (*rate > 0) return KC_OK;
-  return kc_fail(diag, KC_ERR_INPUT, "the run of %s produced nothing", fit->row[r].label);
+  if (kc_expect_value(&fit->row[r].expect, &point->figures, point->scenario.name, rate, diag) ==
+          KC_OK && *rate > 0) {
+    return KC_OK;
+  }
+  return kc_fail(diag, KC_ERR_INPUT, "the run of %s, row %u, completes no request, so there is "
+                 "nothing to fit: do its lengths fit into the model and the KV pool?",
+                 fit->row[r].label, r + 1);
 }
 
 /* Seconds that the tokens of the measurement take at the simulated rate. */

@@ -130,8 +130,9 @@ static enum kc_err take_row(struct kc_timing_table *table, const struct kc_csv_r
 static enum kc_err take_lines(struct kc_timing_table *table, size_t bytes, struct kc_diag *diag)
 {
   struct kc_csv_row row;
-  size_t at = 0;
-  const size_t lines = count_lines(table->text, bytes);
+  const bool mark = bytes >= 3 && memcmp(table->text, "\xef\xbb\xbf", 3) == 0; /* of UTF-8 */
+  size_t at = mark ? 3 : 0;
+  const size_t lines = count_lines(table->text + at, bytes - at);
   if (lines < 2) {
     return fail_cell(table, 0, 0, diag,
                      "no measurement; expected a header line and at least one row below it");

@@ -116,6 +116,7 @@ static enum kc_err load(struct kc_serving_fit *fit, const char *scenario,
   } else {
     KC_TRY(kc_serving_load(fit, path, a->only_given ? a->only : NULL, diag));
   }
+  if (fit->ignored[0] != '\0') kc_cli_note("columns that are not used: %s", fit->ignored);
   fit->squares = a->norm == 1;
   KC_TRY(read_terms(fit, a->fit, diag));
   for (size_t i = 0; i < a->holds.count; i++) KC_TRY(read_hold(fit, a->holds.item[i], diag));

@@ -174,10 +174,10 @@ static void test_bad_tables(void **state)
 {
   (void)state;
   expect_bad_table("requests,tok_s\n1,2\n", "concurrency");
-  expect_bad_table("concurrency,tok_s\n", "no row");
+  expect_bad_table("concurrency,tok_s\n", "no measurement");
   expect_bad_table("concurrency,tok_s\n1,fast\n", "tok_s");
   expect_bad_table("concurrency,tok_s\n1,-4\n", "tok_s");
-  expect_bad_table("concurrency,tok_s\n1\n", "tok_s");
+  expect_bad_table("concurrency,tok_s\n1\n", "1 cells, but the header has 2 columns");
   expect_bad_table("concurrency,tok_s\n\"1,2\n", "quote");
   expect_bad_table("concurrency,tok_s\n0,5\n", "concurrency");
   expect_bad_table("concurrency,tok_s,kernel_source\n1,5,emulated\n", "emulated device");
