@@ -294,7 +294,7 @@ static void print_search(const struct kc_plan *plan)
            space->axis[KC_AXIS_GPU].value[i], plan->base.scenario.pool[0].profile_name);
   }
   if (!plan->monotone) {
-    printf("  %-15s a requirement can be missed by having more, so no failure decides another\n",
+    printf("  %-15s a requirement can be missed by having more: what fails it decides no other\n",
            "");
   }
   if (n->no_fit > 0) {
@@ -327,10 +327,11 @@ static void print_part(const struct kc_plan *plan, uint32_t i, const struct kc_p
   printf("  %-22s ", require->text);
   if (part->impossible) {
     const struct kc_plan_column *column = &plan->columns[part->floor_column];
-    printf("impossible: %s at the least, alone on an empty server",
-           kc_figure_text(require->figure, part->floor, text));
+    printf("impossible: %s at the least, %s", kc_figure_text(require->figure, part->floor, text),
+           part->alone ? "alone on an empty server" : "however it is scheduled");
     if (part->prompt_tokens > 0) printf(" (a prompt of %u tokens)", part->prompt_tokens);
-    printf("\n  %-22s on the fastest, %s, %s\n", "", column->gpu, settings(column, text));
+    printf("\n  %-22s on the %s, %s, %s\n", "", part->alone ? "fastest" : "best", column->gpu,
+           settings(column, text));
   } else if (part->met) {
     printf("can be met (best seen: %s), but not with all the others\n",
            kc_figure_text(require->figure, part->best, text));

@@ -25,6 +25,7 @@ static void sum_up(struct kc_bound_workload *workload)
       workload->output_max = workload->length[i].output;
     }
   }
+  workload->output_tokens = (double)output * workload->copies;
   workload->mean_input = (uint32_t)(input / workload->count);
   workload->mean_output = (uint32_t)(output / workload->count);
   if (workload->mean_input == 0) workload->mean_input = 1;
@@ -52,7 +53,10 @@ enum kc_err kc_bound_workload_of(struct kc_bound_workload *workload, const struc
   const uint32_t count = work->is_closed ? 1 : run->request_count;
   KC_ASSERT(run->request_count > 0 && rows != NULL);
   *workload = (struct kc_bound_workload){.timed = !work->is_closed && !run->sessions,
-                                         .certain = !anybody_gives_up(run)};
+                                         .certain = !anybody_gives_up(run),
+                                         .copies = work->is_closed ? run->request_count : 1,
+                                         .at_once = work->is_closed ? work->closed.concurrency
+                                                                    : UINT32_MAX};
   workload->length = calloc(count, sizeof *workload->length);
   if (workload->length == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the lengths");
   for (uint32_t i = 0; i < count; i++) {
@@ -75,6 +79,7 @@ enum kc_err kc_bound_workload_of(struct kc_bound_workload *workload, const struc
   }
   sum_up(workload);
   if (!workload->timed) return KC_OK;
+  workload->first_arrival_ps = rows[0].arrival_ps;
   workload->last_arrival_ps = rows[run->request_count - 1].arrival_ps;
   if (workload->last_arrival_ps > 0) {
     workload->rate_s = run->request_count / ((double)workload->last_arrival_ps / 1e12);
@@ -274,7 +279,7 @@ static bool totals_of(struct totals *totals, const struct kc_bound_workload *wor
                  : kind == 1 ? made
                              : made * (in + 1) + made * (made > 0 ? made - 1 : 0) / 2;
     }
-    *out[kind] = least_sum(value, count, missing);
+    *out[kind] = least_sum(value, count, missing) * workload->copies;
   }
   free(value);
   return true;
@@ -291,17 +296,19 @@ struct fewest {
   uint64_t decode, all;
 };
 
-static struct fewest fewest_steps(const struct kc_run *run, const struct totals *totals)
+static struct fewest fewest_steps(const struct kc_run *run, const struct totals *totals,
+                                  uint32_t at_once)
 {
   const struct kc_sched_config *sched = &run->replay.instance.sched;
   const uint64_t pool = (uint64_t)run->pages * sched->page_size;
-  struct fewest steps = {.decode = quotient_up(totals->made, sched->max_running)};
+  const uint32_t batch = at_once < sched->max_running ? at_once : sched->max_running;
+  struct fewest steps = {.decode = quotient_up(totals->made, batch)};
   const uint64_t by_pool = quotient_up(totals->read, pool);
   const uint64_t chunk = kc_run_prompt_chunk(run);
   if (by_pool > steps.decode) steps.decode = by_pool;
   steps.all = steps.decode > 0 ? steps.decode : 1;
   if (chunk < UINT64_MAX) { /* decodes share the step with the chunk or have one of their own */
-    const uint64_t most = chunk + sched->max_running;
+    const uint64_t most = chunk + batch;
     const uint64_t by_tokens = quotient_up(totals->prompt + totals->made, most);
     if (by_tokens > steps.all) steps.all = by_tokens;
   }
@@ -352,11 +359,12 @@ double kc_bound_work_s(const struct kc_run *run, const struct kc_bound_workload 
   struct totals totals;
   const struct kc_cost *cost = &run->cost;
   KC_ASSERT(workload->count > 0);
+  KC_ASSERT(workload->copies == 1 || missing == 0);
   if (missing >= workload->count || !totals_of(&totals, workload, missing)) return 0;
   const bool free_prompts = run->prefix_cache || kc_run_prompt_chunk(run) == UINT64_MAX ||
                             run->scenario->pool[0].role == KC_ROLE_DECODE;
   if (free_prompts) totals.prompt = 0;
-  const struct fewest steps = fewest_steps(run, &totals);
+  const struct fewest steps = fewest_steps(run, &totals, workload->at_once);
   if (free_prompts && totals.made < steps.all) return 0;
   const struct kc_aggregates mean = mean_step(run, &totals, steps.all);
   double seconds = (double)kc_cost_step(cost, &mean) / 1e12 * (double)steps.all;
@@ -364,6 +372,20 @@ double kc_bound_work_s(const struct kc_run *run, const struct kc_bound_workload 
   const bool convex = cost->tables == NULL && cost->experts == 0 && cost->eager_floor == 0;
   KC_ASSERT(seconds > 0);
   return convex ? seconds : seconds * (1 - KC_BOUND_SLACK);
+}
+
+/* ---- span ---- */
+
+double kc_bound_span_s(const struct kc_bound_workload *workload, const struct kc_figure_set *floors)
+{
+  KC_ASSERT(workload->count > 0 && workload->at_once > 0);
+  if (workload->timed) {
+    return (double)(workload->last_arrival_ps - workload->first_arrival_ps) / 1e12;
+  }
+  if (workload->at_once == UINT32_MAX || !floors->known[KC_FIGURE_E2E_MEAN_MS]) return 0;
+  /* Each place of the loop is taken by one request after another, each for its time at least. */
+  const double requests = (double)workload->count * workload->copies;
+  return floors->value[KC_FIGURE_E2E_MEAN_MS] / 1e3 * requests / workload->at_once;
 }
 
 /* ---- panel ---- */

@@ -3,6 +3,8 @@
  *   lengths of the workload + step model --> floors of TTFT, TPOT, E2E   (alone on the server)
  *                                        --> seconds of work             (everybody at once, packed
  *                                                                         as densely as it can be)
+ *                                        --> seconds of the span         (the trace is so long, or
+ *                                                                         so few are in flight)
  *                                        --> a panel of step durations   (to compare instances)
  *
  * They hold for every schedule when a step with more in it never takes less time, which the plain
@@ -25,9 +27,12 @@ struct kc_bound_workload {
   struct kc_bound_length *length; /* heap; of a closed loop, one entry for all */
   uint32_t count;
   uint32_t refused;        /* beside them: prompts that no server of this scenario takes */
+  uint32_t copies;         /* requests of each length: of a closed loop all, else 1 */
+  uint32_t at_once;        /* no more are ever in flight; UINT32_MAX: as many as come */
+  double output_tokens;    /* of all; none can be more */
   bool timed;              /* requests arrive at times that do not depend on the server */
   bool certain;            /* nobody gives up: percentiles are over all requests */
-  kc_ps last_arrival_ps;
+  kc_ps first_arrival_ps, last_arrival_ps;
   double rate_s;           /* requests a second; 0 unless timed */
   uint32_t mean_input, mean_output, output_max;
 };
@@ -45,8 +50,13 @@ double kc_bound_lost(const struct kc_run *run, const struct kc_bound_workload *w
 enum kc_err kc_bound_floors(const struct kc_run *run, const struct kc_bound_workload *workload,
                             struct kc_figure_set *floors, struct kc_diag *diag);
 
+/* Seconds from the first arrival to the last end, at least, whatever the server; of a closed loop
+ * with the floors of its instance, and if every request is answered. 0: not known. */
+double kc_bound_span_s(const struct kc_bound_workload *workload,
+                       const struct kc_figure_set *floors);
+
 /* Seconds of one instance that the workload costs at least, if `missing` of its requests, those
- * that cost most, are left out. */
+ * that cost most, are left out; of a closed loop none may be. */
 double kc_bound_work_s(const struct kc_run *run, const struct kc_bound_workload *workload,
                        uint32_t missing);
 

@@ -8,6 +8,8 @@
 struct kc_judgement {
   double excess; /* worst figure / its limit; at most 1 exactly when all is met */
   int worst;     /* which requirement; -1: requests were lost, or nothing ran */
+  double helped; /* the worst among those that more hardware can only help to meet, lost requests
+                    included; at most `excess` */
 };
 
 /* Every requirement holds, and of the requests no more than the share `lost` were rejected, failed
@@ -18,9 +20,9 @@ struct kc_judgement kc_judge(const struct kc_requirement *require, uint32_t coun
 /* Share of the requests that were rejected, failed or timed out. */
 double kc_judge_lost(const struct kc_figure_set *figures);
 
-/* Whether more replicas and faster steps can only help to meet them all: true of latencies, rates,
- * queues and memory; not of costs, of figures per GPU, or of how busy something is. */
-bool kc_judge_monotone(const struct kc_requirement *require, uint32_t count);
+/* Whether more replicas and faster steps can only help to meet it: true of latencies, rates, queues
+ * and memory; not of costs, of figures per GPU, or of how busy something is. */
+bool kc_judge_helped(const struct kc_requirement *require);
 
 /* The requirements of a scenario's `slo`; returns their number, 0 where it states none. */
 uint32_t kc_judge_slo(const struct kc_scenario *scenario,

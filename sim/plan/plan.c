@@ -75,7 +75,10 @@ static enum kc_err open_plan(struct kc_plan *plan, struct kc_diag *diag)
 {
   KC_TRY(check_request(plan, diag));
   KC_TRY(take_requirements(plan, diag));
-  plan->monotone = kc_judge_monotone(plan->require, plan->require_count);
+  plan->monotone = true;
+  for (uint32_t i = 0; i < plan->require_count; i++) {
+    plan->monotone = plan->monotone && kc_judge_helped(&plan->require[i]);
+  }
   KC_TRY(kc_space_complete(&plan->request.space, &plan->base.scenario, diag));
   plan->inputs = kc_inputs_create();
   if (plan->inputs == NULL) return kc_fail(diag, KC_ERR_MEMORY, "no memory for the inputs");
@@ -182,6 +185,7 @@ static enum kc_err evaluate_batch(struct kc_plan *plan, const struct kc_search_p
     batch.run[i].number = number[i];
     batch.run[i].excess = judgement.excess;
     batch.run[i].worst = judgement.worst;
+    batch.run[i].helped = judgement.helped;
   }
   plan->run_count += count;
   if (plan->request.progress != NULL) {
@@ -212,7 +216,7 @@ static struct kc_search_verdict verdict_of(const struct kc_plan *plan,
   const struct kc_figure_set *figures = &run->result.figures;
   enum kc_figure high;
   (void)kc_plan_wants_most(plan->request.objective, &high);
-  struct kc_search_verdict verdict = {.feasible = run->excess <= 1, .excess = run->excess,
+  struct kc_search_verdict verdict = {.feasible = run->excess <= 1, .excess = run->helped,
                                       .value = figures->value[high],
                                       .peak_running = UINT32_MAX, .peak_pages = UINT32_MAX};
   const double running = figures->value[KC_FIGURE_MAX_RUNNING_REPLICA];
@@ -261,9 +265,7 @@ static struct kc_search_problem problem_of(struct kc_plan *plan)
                                       .replicas = request->space.replicas,
                                       .replica_count = request->space.replica_count,
                                       .spare = request->spare,
-                                      .margin = !plan->monotone ? KC_REQUIRE_HOPELESS
-                                                : plan->cached  ? CACHED_MARGIN
-                                                                : KC_SEARCH_MARGIN,
+                                      .margin = plan->cached ? CACHED_MARGIN : KC_SEARCH_MARGIN,
                                       .cost_max = {UINT64_MAX, UINT64_MAX},
                                       .evaluate = evaluate,
                                       .context = plan};

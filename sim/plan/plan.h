@@ -54,7 +54,8 @@ struct kc_plan_request {
 /* One choice of everything but the number of replicas. */
 struct kc_plan_column {
   enum kc_point_status status;   /* of its bill; NO_FIT and REFUSED columns are not searched */
-  bool hopeless;                 /* its floors miss the SLO: it is in the grid, and never run */
+  bool hopeless;                 /* its floors miss the SLO: it is in the grid, and never run; so
+                                    may one be whose floors do with each number of replicas */
   uint32_t number;               /* in the space */
   char gpu[KC_GPU_NAME_BYTES], weights[KC_AXIS_VALUE_BYTES], kv[48];
   uint32_t tensor, gpus;         /* of one replica */
@@ -62,7 +63,9 @@ struct kc_plan_column {
   uint32_t page_size, chunk, cap;
   bool priced;
   double usd_hour;               /* of one replica */
-  struct kc_figure_set floors;
+  struct kc_figure_set floors;   /* with any of the listed numbers of replicas */
+  double span_s;                 /* the least that a run lasts, with any of them; 0: not known */
+  double work_s;                 /* the least that replicas are busy, together; 0: likewise */
   double lost;                   /* share of requests that it cannot answer whatever the load */
   double served_s;               /* requests a second that a replica can do, by its step model */
 };
@@ -74,6 +77,7 @@ struct kc_plan_run {
   struct kc_point_result result;
   double excess;                 /* worst requirement: value / limit; <= 1 exactly when all hold */
   int worst;                     /* which one; -1: requests were lost */
+  double helped;                 /* the worst of those that more hardware helps to meet */
 };
 
 struct kc_plan_counts {
@@ -97,8 +101,8 @@ struct kc_plan {
   uint32_t *searched;              /* heap; their columns */
   uint32_t search_count;
   struct kc_bound_workload workload;
-  bool monotone;                   /* more hardware never hurts a requirement; else the search
-                                      tries every number of replicas */
+  bool monotone;                   /* more hardware never hurts a requirement; else failures of
+                                      some decide nothing but their own candidate */
   bool cached;                     /* prompts find each other in a cache */
   struct kc_inputs *inputs;
   struct kc_plan_run *run;        /* heap; every evaluation in order */

@@ -79,15 +79,15 @@ static void describe(const struct kc_plan *plan, struct kc_plan_column *column,
 
 /* ---- what bounds it ---- */
 
-double kc_plan_floor_excess(const struct kc_plan *plan, const struct kc_plan_column *column,
+double kc_plan_floor_excess(const struct kc_plan *plan, const struct kc_figure_set *floors,
                             int *worst)
 {
   double excess = 0;
   *worst = -1;
   for (uint32_t i = 0; i < plan->require_count; i++) {
     const struct kc_requirement *require = &plan->require[i];
-    if (!kc_require_wants_low(require->sense) || !column->floors.known[require->figure]) continue;
-    const struct kc_require_outcome outcome = kc_requirement_check(require, &column->floors);
+    if (!kc_require_wants_low(require->sense) || !floors->known[require->figure]) continue;
+    const struct kc_require_outcome outcome = kc_requirement_check(require, floors);
     if (outcome.excess <= excess) continue;
     excess = outcome.excess;
     *worst = (int)i;
@@ -132,6 +132,67 @@ static double deadline_s(const struct kc_plan *plan, const struct kc_bound_workl
   *missing = late[0] + late[1];
   KC_ASSERT(workload->output_max > 0);
   return (ttft + tpot * (workload->output_max - 1)) / 1e3;
+}
+
+/* Below every run's figure by more than its rounding: that of a price per token is to 1e-6. */
+static double a_little_less(double floor)
+{
+  const double less = floor * (1 - 1e-9) - 2e-6;
+  return less > 0 ? less : 0;
+}
+
+void kc_plan_floors_at(const struct kc_plan *plan, const struct kc_plan_column *column,
+                       uint32_t replicas, struct kc_figure_set *set)
+{
+  const double cold_s = (double)plan->base.scenario.price.cold_start_ps / 1e12;
+  const double shared_s = column->work_s / replicas;
+  const double makespan_s = shared_s > column->span_s ? shared_s : column->span_s;
+  const double hours = (makespan_s + cold_s) / 3600 * replicas;
+  KC_ASSERT(replicas > 0 && makespan_s >= 0);
+  *set = column->floors;
+  kc_figure_put(set, KC_FIGURE_GPUS, (double)column->gpus * replicas);
+  kc_figure_put(set, KC_FIGURE_MAKESPAN_S, a_little_less(makespan_s));
+  kc_figure_put(set, KC_FIGURE_GPU_HOURS, a_little_less(hours * column->gpus));
+  if (!column->priced) return;
+  kc_figure_put(set, KC_FIGURE_USD_TOTAL, a_little_less(hours * column->usd_hour));
+  if (plan->workload.output_tokens <= 0) return;
+  kc_figure_put(set, KC_FIGURE_USD_PER_MTOK,
+                a_little_less(hours * column->usd_hour / plan->workload.output_tokens * 1e6));
+}
+
+/* Of the numbers of replicas that are listed, the first and the last that bounds leave possible,
+ * none below `fewest`. */
+static void bound_replicas(const struct kc_plan *plan, const struct kc_plan_column *column,
+                           uint32_t fewest, struct kc_search_column *search)
+{
+  const struct kc_plan_space *space = &plan->request.space;
+  KC_ASSERT(space->replica_count > 0);
+  search->replicas_min = UINT32_MAX;
+  search->replicas_max = UINT32_MAX;
+  for (uint32_t r = 0; r < space->replica_count; r++) {
+    struct kc_figure_set floors;
+    int worst;
+    if (space->replicas[r] < fewest) continue;
+    kc_plan_floors_at(plan, column, space->replicas[r], &floors);
+    if (kc_plan_floor_excess(plan, &floors, &worst) > 1) continue;
+    if (search->replicas_min == UINT32_MAX) search->replicas_min = space->replicas[r];
+    search->replicas_max = space->replicas[r];
+  }
+}
+
+/* What depends on the number of replicas, as low as any of those listed can have it. */
+static void put_least(const struct kc_plan *plan, struct kc_plan_column *column)
+{
+  const struct kc_plan_space *space = &plan->request.space;
+  struct kc_figure_set few, many;
+  kc_plan_floors_at(plan, column, space->replicas[0], &few);
+  kc_plan_floors_at(plan, column, space->replicas[space->replica_count - 1], &many);
+  for (int f = 0; f < KC_FIGURES; f++) {
+    if (!few.known[f]) continue;
+    KC_ASSERT(many.known[f]);
+    kc_figure_put(&column->floors, (enum kc_figure)f,
+                  few.value[f] < many.value[f] ? few.value[f] : many.value[f]);
+  }
 }
 
 static uint32_t fewest_replicas(const struct kc_plan *plan, const struct kc_run *run)
@@ -200,9 +261,17 @@ static enum kc_err bound(struct building *b, uint32_t c, const struct kc_run *ru
   KC_TRY(kc_bound_floors(run, &plan->workload, &column->floors, diag));
   column->cap = run->max_running;
   column->lost = plan->workload.certain ? kc_bound_lost(run, &plan->workload) : 0;
+  const bool answered = plan->workload.certain && plan->request.lost <= 0; /* each request */
+  if (answered || plan->workload.timed) {
+    column->span_s = kc_bound_span_s(&plan->workload, &column->floors);
+  }
+  if (answered) column->work_s = kc_bound_work_s(run, &plan->workload, 0);
+  if (!answered) memset(&column->floors, 0, sizeof column->floors);
+  bound_replicas(plan, column, fewest_replicas(plan, run), search);
+  put_least(plan, column);
   column->hopeless = column->lost > plan->request.lost ||
-                     (plan->request.lost <= 0 && kc_plan_floor_excess(plan, column, &worst) > 1);
-  search->replicas_min = column->hopeless ? UINT32_MAX : fewest_replicas(plan, run);
+                     kc_plan_floor_excess(plan, &column->floors, &worst) > 1;
+  if (column->hopeless) search->replicas_min = UINT32_MAX;
   guess(plan, run, column, search);
   price(plan, column, search);
   search->twin = column->number / plan->request.space.axis[KC_AXIS_CAP].count;

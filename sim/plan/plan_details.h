@@ -12,7 +12,8 @@
 /* One requirement. */
 struct kc_plan_part {
   bool floor_known;
-  double floor;            /* the least that any column can do, alone on an empty server */
+  double floor;            /* the least that any column can do */
+  bool alone;              /* it is a latency, of requests alone on an empty server */
   uint32_t floor_column;
   uint32_t prompt_tokens;  /* of ttft_*: the prompt whose length decides the figure; else 0 */
   bool impossible;         /* the floor misses the limit: no deployment of the grid can meet it */

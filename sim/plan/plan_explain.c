@@ -47,6 +47,7 @@ static void put_floor(const struct kc_plan *plan, const struct kc_requirement *r
     part->floor_column = c;
     part->impossible = !kc_requirement_check(require, floors).met;
   }
+  part->alone = kc_figure_is_latency(require->figure);
   part->prompt_tokens = deciding_prompt(&plan->workload, require->figure);
 }
 
@@ -121,7 +122,7 @@ static uint32_t next_hopeless(const struct kc_plan *plan, const bool *tried)
     const uint32_t c = plan->searched[i];
     int worst;
     if (tried[c] || !plan->columns[c].hopeless) continue;
-    double excess = kc_plan_floor_excess(plan, &plan->columns[c], &worst);
+    double excess = kc_plan_floor_excess(plan, &plan->columns[c].floors, &worst);
     const double over = plan->columns[c].lost - plan->request.lost;
     if (over > 0 && 1 + 100 * over > excess) excess = 1 + 100 * over;
     KC_ASSERT(excess > 1);
@@ -132,21 +133,30 @@ static uint32_t next_hopeless(const struct kc_plan *plan, const bool *tried)
   return best;
 }
 
-/* As many replicas as the limits of the request allow; 0: not even one. */
-static uint32_t most_replicas(const struct kc_plan *plan, uint32_t c)
+/* Of what the limits of the request allow, the replicas whose floors miss least, and as many as
+ * possible; 0: not even one. */
+static uint32_t best_replicas(const struct kc_plan *plan, uint32_t c)
 {
   const struct kc_plan_request *request = &plan->request;
+  double least = 0;
+  uint32_t best = 0;
   KC_ASSERT(request->space.replica_count > 0);
   for (uint32_t i = request->space.replica_count; i > 0; i--) {
+    struct kc_figure_set floors;
+    int worst;
     const struct kc_search_probe probe = {c, request->space.replicas[i - 1]};
     if (request->gpus_max > 0 && kc_plan_gpus(plan, &probe) > request->gpus_max) continue;
     if (request->budget_usd_hour > 0 &&
         kc_plan_usd_hour(plan, &probe) > request->budget_usd_hour) {
       continue;
     }
-    return probe.replicas;
+    kc_plan_floors_at(plan, &plan->columns[c], probe.replicas, &floors);
+    const double excess = kc_plan_floor_excess(plan, &floors, &worst);
+    if (best > 0 && excess >= least) continue;
+    least = excess;
+    best = probe.replicas;
   }
-  return 0;
+  return best;
 }
 
 struct kc_search_probe kc_plan_least(const struct kc_plan *plan, bool by_gpus)
@@ -176,7 +186,7 @@ static enum kc_err try_hopeless(struct kc_plan *plan, bool *tried, struct kc_pla
     const uint32_t c = next_hopeless(plan, tried);
     if (c == NONE) return KC_OK;
     tried[c] = true;
-    const struct kc_search_probe probe = {c, most_replicas(plan, c)};
+    const struct kc_search_probe probe = {c, best_replicas(plan, c)};
     if (probe.replicas == 0) continue;
     sets->count = 0;
     kc_plan_serving_sets(plan, &probe, sets);

@@ -14,8 +14,12 @@ enum { KC_PLAN_ALL_SETS_MAX = KC_SWEEP_BASE_SETS_MAX + KC_PLAN_SETS_MAX };
  * when every one is refused, each with the sentence of the first. */
 enum kc_err kc_plan_build_columns(struct kc_plan *plan, struct kc_diag *diag);
 
+/* Floors of a column with so many replicas: its own, their time, and what it costs. */
+void kc_plan_floors_at(const struct kc_plan *plan, const struct kc_plan_column *column,
+                       uint32_t replicas, struct kc_figure_set *floors);
+
 /* Requirements against floors: the worst ratio of a floor to its limit, and which (-1: none). */
-double kc_plan_floor_excess(const struct kc_plan *plan, const struct kc_plan_column *column,
+double kc_plan_floor_excess(const struct kc_plan *plan, const struct kc_figure_set *floors,
                             int *worst);
 
 /* ---- plan_work.c ---- */

@@ -131,7 +131,8 @@ static void mark_bounds(struct searching *s)
       KC_ASSERT(r == 0 || problem->replicas[r] > problem->replicas[r - 1]);
       if (!affordable(problem, c, problem->replicas[r])) {
         candidate->state = OUT;
-      } else if (problem->replicas[r] < problem->column[c].replicas_min) {
+      } else if (problem->replicas[r] < problem->column[c].replicas_min ||
+                 problem->replicas[r] > problem->column[c].replicas_max) {
         decide(candidate, FAILED, KC_SEARCH_BOUND);
       }
     }
@@ -255,7 +256,7 @@ static enum kc_err evaluate(struct searching *s, const struct kc_search_probe *p
     s->run_capacity = capacity;
   }
   for (uint32_t i = 0; i < count; i++) {
-    KC_ASSERT(verdict[i].feasible == (verdict[i].excess <= 1));
+    KC_ASSERT(!verdict[i].feasible || verdict[i].excess <= 1);
     result->run[result->run_count++] = (struct kc_search_run){probe[i], verdict[i]};
   }
   return KC_OK;

@@ -6,14 +6,16 @@
  *
  *   rule      why                                                     rests on
  *   price     it comes behind the best one found                      nothing: exact
- *   bound     fewer replicas than its column's lower bound            the bound
+ *   bound     fewer or more replicas than its column's bounds allow   the bounds
  *   twin      equal to one evaluated but for a limit that none met    nothing: exact
  *   replicas  it failed clearly with as many or more replicas         more replicas never hurt
  *   faster    a column whose steps are nowhere slower, with no less   faster steps and more memory
  *             memory and as many replicas, failed clearly             never hurt
  *
- * "Clearly" is by more than the problem's margin: percentiles of a finite trace wobble, so a narrow
- * failure decides its own candidate alone. kc_search_all() evaluates everything, to check the rest.
+ * "Failed" is by a figure that more hardware helps: one that costs more fails and decides nothing
+ * else. "Clearly" is by more than the problem's margin: percentiles of a finite trace wobble, so a
+ * narrow failure decides its own candidate alone. kc_search_all() evaluates everything, to check
+ * the rest.
  *
  * Probes are chosen in batches that do not depend on the number of threads. */
 #ifndef KC_SIM_PLAN_SEARCH_H
@@ -31,6 +33,7 @@ enum {
 struct kc_search_column {
   uint64_t cost[2];      /* of one replica; the order is by the sum of cost[0], then of cost[1] */
   uint32_t replicas_min; /* fewer cannot do; UINT32_MAX: no number can */
+  uint32_t replicas_max; /* nor can more */
   double replicas_guess; /* > 0; where to look first, not a claim */
   double value_max;      /* no candidate of the column can have a higher value; for the search of a
                             highest value */
@@ -52,7 +55,7 @@ struct kc_search_probe {
 /* What an evaluation says. */
 struct kc_search_verdict {
   bool feasible;
-  double excess;         /* worst figure / its limit; feasible exactly when <= 1 */
+  double excess;         /* worst figure that more hardware helps / its limit; <= 1 when feasible */
   double value;          /* what is to be high, in the search of a highest value */
   uint32_t peak_running; /* of the fullest replica */
   uint64_t peak_pages;

@@ -61,6 +61,16 @@ int kc_figure_percentile(enum kc_figure figure, enum kc_figure mean)
   return at >= 0 && at < 5 ? percents[at] : -1;
 }
 
+bool kc_figure_is_latency(enum kc_figure figure)
+{
+  static const enum kc_figure means[] = {KC_FIGURE_TTFT_MEAN_MS, KC_FIGURE_TPOT_MEAN_MS,
+                                         KC_FIGURE_ITL_MEAN_MS, KC_FIGURE_E2E_MEAN_MS};
+  for (size_t i = 0; i < sizeof means / sizeof means[0]; i++) {
+    if (kc_figure_percentile(figure, means[i]) >= 0) return true;
+  }
+  return false;
+}
+
 /* Names under which the document of a run states a figure, where they differ. */
 static const struct {
   const char *name;

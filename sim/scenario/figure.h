@@ -111,6 +111,9 @@ const char *kc_figure_text(enum kc_figure figure, double value, char out[KC_FIGU
  * or 99 for a percentile, -1 for none of them. */
 int kc_figure_percentile(enum kc_figure figure, enum kc_figure mean);
 
+/* Whether it is one of the 20 figures of the four latencies. */
+bool kc_figure_is_latency(enum kc_figure figure);
+
 /* The figure of that name (of `bytes` bytes); also the names under which documents of `run` state
  * some of them ("cost_usd_per_mtok"). KC_ERR_USAGE with the most similar name. */
 enum kc_err kc_figure_parse(const char *name, size_t bytes, enum kc_figure *figure,

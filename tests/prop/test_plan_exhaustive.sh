@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # label: ci
 # timeout: 600
-# kvcap plan against the whole grid, on five kinds of deployment: of at least 2,000 candidates each,
+# kvcap plan against the whole grid, on seven questions: of at least 2,000 candidates each,
 # the search must find the very one that running all of them finds, with at most 10 % of the runs.
 # Every run counts, of the whole trace or of a faster one; what is run for the details of the answer
 # (next units, limits) does not depend on the grid and is printed beside it.
@@ -11,6 +11,8 @@
 #   experts  mixture of experts, three requirements                 the step model is not convex
 #   agents   sglang with a radix cache, sessions in a closed loop   replicas divide the cache
 #   decode   MLA model, prompts in place, a closed loop             a rate is demanded
+#   tokens   the first with a price per token                       more replicas miss it
+#   loop     the last with a price per token                        likewise, without arrivals
 #
 # Traces are short and pages large, so that ten thousand runs take seconds.
 set -u
@@ -78,5 +80,18 @@ check decode "$examples/kimi-k2.6-decode-8xh200.yaml" \
   --gpu h200,b200 --tensor 8,16 --kv bf16,fp8-e4m3 --weights scenario,routed_experts=fp8 \
   --page-size 64,128,256 --chunk scenario --max-running 16,32,64,128 --replicas 1..12 \
   --slo 'tpot_p95_ms<=25' --slo 'output_tok_s>=3500'
+
+check tokens "$examples/llama-3.1-8b-h100.yaml" \
+  --set workload.limit=80 --set workload.rate=16 --set pools.serve.scheduler.max_model_len=16384 \
+  --gpu h100,h200,a100-80g --tensor 1,2 --kv bf16,fp8-e4m3 --weights checkpoint,fp8 \
+  --page-size 256 --chunk 1024,2048,8192 --max-running 16,64,256 --replicas 1..10 \
+  --slo 'ttft_p95_ms<=300' --slo 'tpot_p95_ms<=16' --slo 'usd_per_mtok<=0.22'
+
+check loop "$examples/kimi-k2.6-decode-8xh200.yaml" \
+  --set 'workload.closed={concurrency: 96, input: 10240, output: 60, requests: 96}' \
+  --set price=null \
+  --gpu h200,b200 --tensor 8,16 --kv bf16,fp8-e4m3 --weights scenario,routed_experts=fp8 \
+  --page-size 64,128,256 --chunk scenario --max-running 16,32,64,128 --replicas 1..12 \
+  --slo 'tpot_p95_ms<=25' --slo 'usd_per_mtok<=5'
 
 exit "$failed"

@@ -36,6 +36,9 @@ static const struct question questions[] = {
     {"glm-5.2-agents-8xh200", {"workload.limit=100", "workload.classes=null",
                                "workload.timeout=null"}},
     {"kimi-k2.6-decode-8xh200", {"workload.closed.requests=64"}},
+    {"kimi-k2.6-decode-8xh200", {"workload.closed.requests=96", "workload.closed.concurrency=3"}},
+    {"kimi-k2.6-decode-8xh200", {"workload.closed.requests=256", "workload.closed.output=50",
+                                 "workload.closed.concurrency=128"}},
     {"llama-3.1-70b-fp8-2xh100", {"workload.closed.requests=64"}},
 };
 
@@ -74,7 +77,7 @@ static void check_floors(const struct question *question, const struct kc_run *r
 static void no_run_beats_its_bounds(void **state)
 {
   (void)state;
-  int known = 0;
+  int known = 0, spans = 0;
   for (size_t q = 0; q < sizeof questions / sizeof questions[0]; q++) {
     struct kc_diag diag = {0};
     struct kc_bound_workload workload;
@@ -85,11 +88,18 @@ static void no_run_beats_its_bounds(void **state)
     assert_int_equal(kc_bound_workload_of(&workload, run, &diag), KC_OK);
     assert_int_equal(kc_bound_floors(run, &workload, &floors, &diag), KC_OK);
     const double work_s = kc_bound_work_s(run, &workload, 0);
+    const double span_s = kc_bound_span_s(&workload, &floors);
     const double lost = kc_bound_lost(run, &workload);
     if (kc_run_execute(run, &diag) != KC_OK) fail_msg("%s", diag.text);
     const struct kc_summary *s = &run->result.summary;
     check_floors(&questions[q], run, &floors, &known);
-    if (!scenario->workload.is_closed && s->requests_by_status[KC_STATUS_COMPLETED] ==
+    const double makespan_s = (double)s->makespan_ps / 1e12;
+    spans += span_s > 0;
+    if (makespan_s < span_s * (1 - 1e-9)) {
+      fail_msg("%s (%zu): %.6f s long, bound %.6f", questions[q].scenario, q, makespan_s, span_s);
+    }
+    assert_true((double)s->output_tokens <= workload.output_tokens);
+    if (s->requests_by_status[KC_STATUS_COMPLETED] ==
                                              s->requests_total) {
       const double busy_s = (double)s->busy_ps / 1e12;
       if (busy_s < work_s) {
@@ -107,6 +117,7 @@ static void no_run_beats_its_bounds(void **state)
   }
   print_message("%d figures at or above their floors\n", known);
   assert_true(known > 100);
+  assert_int_equal(spans, sizeof questions / sizeof questions[0] - 2); /* but for sessions */
 }
 
 /* Alone on the server the floors are what is seen, but for contexts rounded down and the host. */

@@ -226,19 +226,78 @@ static void what_bounds_exclude_fails(void **state)
   assert_true(excluded > 20);
 }
 
-/* A requirement that more replicas can miss: no failure decides another, and the grid agrees. */
+/* A requirement that more replicas can miss: no failure of it decides another, and the grid
+ * agrees. Beside it, failures of latencies still do. */
 static void costs_are_no_reason_to_skip(void **state)
 {
   (void)state;
-  struct kc_plan_request *request = chat_request();
-  require(request, "output_tok_s_gpu>=1200");
-  request->exhaustive = true;
-  struct kc_plan *plan = solve(request);
-  assert_false(plan->monotone);
-  assert_true(plan->agrees);
-  assert_int_equal(plan->count.decided[KC_SEARCH_REPLICAS], 0);
-  assert_int_equal(plan->count.decided[KC_SEARCH_FASTER], 0);
-  close_plan(plan, request);
+  for (int alone = 0; alone < 2; alone++) {
+    struct kc_plan_request *request = chat_request();
+    if (alone == 1) request->require_count = 0;
+    require(request, "output_tok_s_gpu>=1200");
+    request->exhaustive = true;
+    struct kc_plan *plan = solve(request);
+    const uint64_t skipped = plan->count.decided[KC_SEARCH_REPLICAS] +
+                             plan->count.decided[KC_SEARCH_FASTER];
+    assert_false(plan->monotone);
+    assert_true(plan->agrees);
+    assert_int_equal(skipped > 0, alone == 0);
+    close_plan(plan, request);
+  }
+}
+
+/* Prices that bounds exclude: each such candidate is run, as many as the threads of patience allow,
+ * and costs too much. Traces and closed loops, dense and with experts. */
+static void what_costs_too_much_is_not_run(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *scenario, *sets[4], *slo;
+  } cases[] = {
+      {"llama-3.1-8b-h100", {"workload.limit=150", "workload.rate=12"}, "usd_per_mtok<=2.2"},
+      {"llama-3.1-8b-h100", {"workload.limit=150", "workload.rate=96", "price.cold_start=30s"},
+       "usd_total<=0.2"},
+      {"llama-3.1-8b-h100", {"workload.limit=150", "workload.rate=24", "model=qwen3-30b-a3b"},
+       "usd_per_mtok<=1.5"},
+      {"kimi-k2.6-decode-8xh200", {"workload.closed.requests=96", "workload.closed.output=100"},
+       "usd_per_mtok<=4.5"}};
+  int excluded = 0;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct kc_diag diag = {0};
+    struct kc_plan_request *request = calloc(1, sizeof *request);
+    int here = 0;
+    *request = (struct kc_plan_request){.path = path_of(cases[i].scenario),
+                                        .sets = cases[i].sets, .threads = 2, .version = "test"};
+    while (request->set_count < 4 && cases[i].sets[request->set_count] != NULL) {
+      request->set_count++;
+    }
+    list(request, KC_AXIS_GPU, "h200,b200");
+    list(request, KC_AXIS_PAGE, "64");
+    if (kc_space_replicas_parse(&request->space, "1..8", &diag) != KC_OK) fail_msg("%s", diag.text);
+    require(request, cases[i].slo);
+    struct kc_plan *plan = solve(request);
+    struct kc_plan_sets *made = calloc(1, sizeof *made);
+    for (uint32_t c = 0; c < plan->search_count; c += plan->search_count > 20 ? 2 : 1) {
+      for (uint32_t r = 1; r <= 8; r++) {
+        const struct kc_search_probe probe = {plan->searched[c], r};
+        uint32_t index;
+        if (r >= plan->search[c].replicas_min && r <= plan->search[c].replicas_max) continue;
+        made->count = 0;
+        kc_plan_serving_sets(plan, &probe, made);
+        if (kc_plan_evaluate(plan, &probe, made, &index, &diag) != KC_OK) {
+          fail_msg("%s", diag.text);
+        }
+        if (plan->run[index].excess <= 1) fail_msg("%s: %u replicas meet it", cases[i].slo, r);
+        here++;
+      }
+    }
+    print_message("%s: %d candidates excluded\n", cases[i].slo, here);
+    assert_true(here > 0);
+    excluded += here;
+    free(made);
+    close_plan(plan, request);
+  }
+  assert_true(excluded > 40);
 }
 
 static void the_impossible_is_explained(void **state)
@@ -355,6 +414,7 @@ int main(void)
       cmocka_unit_test(twins_are_equal),
       cmocka_unit_test(what_bounds_exclude_fails),
       cmocka_unit_test(costs_are_no_reason_to_skip),
+    cmocka_unit_test(what_costs_too_much_is_not_run),
       cmocka_unit_test(the_impossible_is_explained),
       cmocka_unit_test(what_does_not_fit_is_not_run),
       cmocka_unit_test(units_are_evaluations),
