@@ -152,6 +152,8 @@ static const struct kc_option profile_options[] = {
    .unit = "tokens", .help = "shortest mean context of a step in the measurement"},
   {.key = "context_max", .type = KC_OPTION_DOUBLE, P(context_max), .min = 0, .max = 1e9,
    .unit = "tokens", .help = "longest mean context of a step in the measurement"},
+  {.key = "fitted_gpu", .type = KC_OPTION_TEXT, P_TEXT(fitted_gpu), .values = "NAME",
+   .help = "GPU of the measurement; in another one's file the profile is extrapolated"},
   {.key = "fitted_model", .type = KC_OPTION_TEXT, P_TEXT(fitted_model), .values = "NAME",
    .help = "model of the measurement; another one is extrapolated"},
   {.key = "fitted_tensor", .type = KC_OPTION_U32, P(fitted_tensor), .min = 0, .max = 1024,

@@ -54,6 +54,7 @@ struct kc_gpu_profile {
   double context_min, context_max;     /* mean over the decodes of a step */
   char fitted_model[64], fitted_kv[40]; /* of what: "kimi-k2.6", "bf16"; "" = not said */
   char fitted_weights[160];    /* kc_precision_weights_text of the measurement; "" = not said */
+  char fitted_gpu[KC_GPU_NAME_BYTES]; /* on what; "" = not said */
   uint32_t fitted_tensor;      /* at which tensor degree; 0 = not said */
   uint32_t rows;               /* of the measurement, that the fit saw */
   double residual_percent;     /* largest over them, of the rate */

@@ -11,6 +11,7 @@ void kc_fitted_to(struct kc_gpu_profile *entry, const struct kc_scenario *scenar
   static_assert(sizeof entry->fitted_kv >= KC_KV_TEXT_BYTES, "fitted_kv holds any pair of formats");
   static_assert(sizeof entry->fitted_weights >= KC_WEIGHTS_TEXT_BYTES, "fitted_weights holds any");
   KC_ASSERT(seen->tokens_max > 0 && seen->sequences_max > 0);
+  snprintf(entry->fitted_gpu, sizeof entry->fitted_gpu, "%s", pool->gpu.name);
   snprintf(entry->fitted_model, sizeof entry->fitted_model, "%s", scenario->model.name);
   entry->fitted_tensor = pool->memory.tensor;
   kc_precision_kv_text(&scenario->model, &pool->precision, entry->fitted_kv);
@@ -28,6 +29,7 @@ void kc_fitted_to_this(struct kc_gpu_profile *entry)
   KC_ASSERT(entry != NULL);
   entry->calibrated = true;
   entry->fitted_model[0] = entry->fitted_kv[0] = entry->fitted_weights[0] = '\0';
+  entry->fitted_gpu[0] = '\0';
   entry->fitted_tensor = 0;
   entry->batch_min = entry->batch_max = entry->sequences_min = entry->sequences_max = 0;
   entry->context_min = entry->context_max = 0;

@@ -12,8 +12,8 @@
  * are taken to miss by 20 % (sim/scenario/intervals.h). */
 #define KC_FIT_MEDIAN_PERCENT 25.0
 
-/* Writes model, tensor degree, formats and steps of the measurement into `entry`. `seen`: the steps
- * of the simulated runs that stood for what was measured (kc_run_seen). */
+/* Writes GPU, model, tensor degree, formats and steps of the measurement into `entry`. `seen`: the
+ * steps of the simulated runs that stood for what was measured (kc_run_seen). */
 void kc_fitted_to(struct kc_gpu_profile *entry, const struct kc_scenario *scenario,
                   const struct kc_cost_range *seen);
 

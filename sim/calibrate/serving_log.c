@@ -505,7 +505,10 @@ enum kc_err kc_serving_log_parse(struct kc_serving_log *log, const char *path, c
   if (kc_trace_is_gzip(data, bytes)) {
     err = kc_gzip_whole(data, bytes, KC_LOG_BYTES_MAX, path, &inflated, &bytes, diag);
   }
-  if (err == KC_OK) err = read_text(&r, inflated != NULL ? inflated : data, bytes);
+  const char *text = inflated != NULL ? inflated : data;
+  const char *other = err == KC_OK ? kc_trace_sniff(text, bytes) : NULL;
+  if (other != NULL) err = kc_fail_at(diag, KC_ERR_INPUT, path, 0, 0, "this is %s", other);
+  if (err == KC_OK) err = read_text(&r, text, bytes);
   free(inflated);
   if (err == KC_OK && log->count == 0) {
     err = kc_fail_at(diag, KC_ERR_INPUT, path, 0, 0, "holds no request; expected a measured log");

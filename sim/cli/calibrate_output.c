@@ -78,6 +78,7 @@ static void put_rates(FILE *out, const struct kc_gpu_profile *p)
 /* What was fitted, where, and how well. */
 static void put_fit(FILE *out, const struct kc_gpu_profile *p)
 {
+  put_text(out, "    fitted_gpu", p->fitted_gpu, false);
   put_text(out, "    fitted_model", p->fitted_model, false);
   fprintf(out, "    fitted_tensor: %u\n", p->fitted_tensor);
   if (p->fitted_kv[0] != '\0') fprintf(out, "    fitted_kv: %s\n", p->fitted_kv);

@@ -54,7 +54,10 @@ static const struct kc_cli_usage usage = {
   .name = "calibrate serving",
   .synopsis = "SCENARIO --log FILE [options]",
   .about = "Fits a few terms of the scenario's profile to the first requests of a measured log by\n"
-           "simulating them, and predicts the whole log with the result. Changes no file.",
+           "simulating them, and predicts the whole log with the result. Changes no file. A log\n"
+           "is what vllm bench serve --save-detailed, sglang.bench_serving --output-details or\n"
+           "AIPerf (profile_export.jsonl) wrote, or one JSON object a request with the server's\n"
+           "own times. Requests that failed are told of and left out.",
   .options = options,
   .option_count = sizeof options / sizeof options[0],
   .positional_min = 1,

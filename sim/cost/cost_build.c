@@ -387,6 +387,9 @@ static void find_foreign(struct kc_cost *cost, const struct kc_cost_config *conf
     }
   }
   if (!p->calibrated) return;
+  if (strstr(cost->foreign_why, "GPU ") == NULL) {
+    add_foreign(cost, "GPU", config->gpu->name, p->fitted_gpu);
+  }
   add_foreign(cost, "model", config->model->name, p->fitted_model);
   add_foreign_count(cost, "tensor degree", config->tensor, p->fitted_tensor);
   if (strstr(cost->foreign_why, "KV ") == NULL) add_foreign(cost, "KV", kv, p->fitted_kv);

@@ -43,6 +43,8 @@ static const struct magic magics[] = {
     MAGIC("\xfd" "7zXZ", 0, false, "compressed by xz; unpack it first (xz -d), or use gzip"),
     MAGIC("BZh", 0, false, "compressed by bzip2; unpack it first (bzip2 -d), or use gzip"),
     MAGIC("PK\x03\x04", 0, false, "a zip archive; unpack it first (unzip)"),
+    MAGIC("SQLite format 3", 0, false,
+          "a database; kvcap db, compare and report read those that this program wrote"),
     MAGIC("PAR1", 0, false, "a Parquet file; export it as CSV first"),
     MAGIC("ustar", 257, false, "a tar archive; unpack it first (tar -xf)"),
 };
