@@ -52,6 +52,7 @@ static void take_workspace(struct kc_desk *desk, struct dense *d)
   struct kc_op_gemm op = d->op;
   uint64_t most = 0;
   KC_ASSERT(op.rows > 0);
+  KC_ASSERT((d->scratch == NULL) == (d->scratch_bytes == 0) || desk->failed);
   for (int last = 0; last < 2; last++) {
     if (d->scratch_bytes > 0) op.weight = kc_dense_panel(&d->op.weight, d->scratch_bytes, last);
     const uint64_t bytes = desk->site->ops->gemm_workspace_bytes(desk->site->context, &op);

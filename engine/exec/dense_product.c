@@ -51,6 +51,7 @@ enum kc_op_status kc_dense_product(const struct kc_ops *ops, void *context,
   const uint64_t element = op->out_type == KC_DTYPE_F32 ? 4 : 2;
   const uint32_t panel = panel_rows(&op->weight, scratch_bytes);
   KC_ASSERT(kc_int4_group(op->weight.format) != 0);
+  KC_ASSERT(panel % TILE == 0 || panel == op->weight.rows);
   if (panel == 0) return KC_OP_MEMORY;
   for (uint32_t first = 0; first < op->weight.rows; first += panel) {
     const uint32_t left = op->weight.rows - first;

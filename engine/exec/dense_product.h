@@ -3,13 +3,18 @@
  *
  *   W int4 [n][k]   --dequantise-->   scratch bf16 [panel][k]   --gemm-->   out [m][panel of n]
  *
- * Why a number of rows decides. A panel costs its codes read, its elements written and read again,
- * 4.5 bytes an element, whatever m is; the kernel that multiplies the codes themselves reads half a
- * byte, but does 2 m operations an element at the rate of mma.sync with scales applied in
- * between, a half to a third of cuBLASLt's. At 4.4 TB/s, 300 and 700 TFLOP/s both take the same
- * time at m = 4.5 / 4.4e12 / (2 / 300e12 - 2 / 700e12) = 270. The batches of decodes that graphs
- * hold, up to 256, stay below it, so that a step of decodes never depends on the scratch. The
- * rates are estimates: `kvcap engine bench --suite w4a16` times both routes side by side.
+ * Why a number of rows decides. A panel costs its codes read and its elements written, 2.5 bytes an
+ * element, and those read again, 2 more, whatever m is. The kernel that multiplies the codes reads
+ * half a byte, but does its 2 m operations an element at the rate of mma.sync with scales applied
+ * in between. At 4.4 TB/s, and 300 against 700 TFLOP/s, both take the same time at
+ *   m = 2.5 / 4.4e12 / (2 / 300e12 - 2 / 700e12) = 149   where the second reading hides behind
+ *   m = 4.0 / 4.4e12 / (2 / 300e12 - 2 / 700e12) = 239   the arithmetic, and where it does not
+ * The threshold is set where batches of decodes of usual sizes, up to 256, end: those never depend
+ * on the scratch. The rates are estimates, not measured: `kvcap engine bench --suite w4a16` times
+ * both ways side by side.
+ *
+ * Experts stay with the other route: how many rows each of them has is known on the device alone,
+ * and a chunk's rows spread over many.
  *
  * The weights' values are rounded to BF16 on the way, which the other route does not: results of
  * the two differ by that rounding (KC_TOL_W4A16_DENSE_NMSE).

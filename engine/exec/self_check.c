@@ -243,6 +243,7 @@ static bool check_gemm_dense(const struct kc_ops *ops, void *context, char *text
 {
   struct product p = {.scale = 1};
   ALIGNED uint16_t panel[16 * WIDTH];
+  KC_ASSERT(N > 2 * 16); /* three panels */
   draw_int4(&p);
   return run_product(ops, context, &p, KC_WEIGHT_INT4_G32, panel, text);
 }

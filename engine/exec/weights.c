@@ -538,6 +538,21 @@ static void read_all(struct builder *b)
   free(b->scratch);
 }
 
+/* Embedding and routers are read as bf16, whatever a bill says that they are held in. */
+static enum kc_err check_plain(const struct kc_precision *precision, struct kc_diag *diag)
+{
+  static const enum kc_tensor_class plain[] = {KC_CLASS_EMBEDDING, KC_CLASS_ROUTER};
+  KC_ASSERT(precision != NULL);
+  for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+    const enum kc_weight_format format = precision->weight[plain[i]];
+    if (format == KC_WEIGHT_DEFAULT || format == KC_WEIGHT_BF16) continue;
+    return kc_fail(diag, KC_ERR_INPUT, "%s=%s: the engine holds embeddings and routers in bf16; "
+                   "leave the class out", kc_tensor_class_name(plain[i]),
+                   kc_weight_format_name(format));
+  }
+  return KC_OK;
+}
+
 enum kc_err kc_weights_build(struct kc_weights *weights, const struct kc_site *site,
                              const struct kc_recipe *recipe,
                              const struct kc_precision *precision, uint32_t positions,
@@ -546,6 +561,7 @@ enum kc_err kc_weights_build(struct kc_weights *weights, const struct kc_site *s
   KC_ASSERT(positions > 0);
   KC_ASSERT(source->read != NULL && source->read_f32 != NULL);
   *weights = (struct kc_weights){.recipe = *recipe, .positions = positions};
+  KC_TRY(check_plain(precision, diag));
   weights->site = site != NULL ? *site : kc_site_host();
   struct builder b = {.weights = weights, .precision = precision, .source = source, .diag = diag,
                       .counting = true};

@@ -67,9 +67,9 @@ struct kc_weights {
 };
 
 /* Formats as kc_precision says (DEFAULT: bf16); router, norms, uk and uv, and the embedding are
- * bf16. `positions`: tokens a sequence may have. Errors of the source; KC_ERR_INPUT when a matrix
- * does not divide into its format's groups, or a device has no kernels for the format;
- * KC_ERR_MEMORY, or KC_ERR_NO_FIT on a device. `site` NULL: the host. */
+ * bf16. `positions`: tokens a sequence may have. Errors of the source; KC_ERR_INPUT when a
+ * precision says otherwise, a matrix does not divide into its format's groups, or a device has no
+ * kernels for the format; KC_ERR_MEMORY, or KC_ERR_NO_FIT on a device. `site` NULL: the host. */
 enum kc_err kc_weights_build(struct kc_weights *weights, const struct kc_site *site,
                              const struct kc_recipe *recipe,
                              const struct kc_precision *precision, uint32_t positions,

@@ -17,14 +17,36 @@ enum { RECIPE_BYTES_MAX = 16 << 20 };
 /* Of the attention kernels: elements of a head, of a latent, of a latent and its rotary part. */
 enum { HEAD_MAX = 256, LATENT_MAX = 512, RECORD_MAX = 576 };
 
-static double real_or(struct kc_hf *hf, const json_t *object, const char *key, double fallback)
+/* What a number of a config may be: beyond that a model computes nothing, or the engine's tables
+ * do not hold it (an angle turns by at most a radian a token). `fallback` below 0: it must be
+ * there. */
+struct range {
+  double low, high, fallback;
+};
+
+/* `name` in `object`, called `key` in messages. */
+static double read_real(struct kc_hf *hf, const json_t *object, const char *name, const char *key,
+                        struct range range)
 {
-  const json_t *value = json_object_get(object, key);
+  const json_t *value = json_object_get(object, name);
+  const double number = json_number_value(value);
+  KC_ASSERT(range.low <= range.high);
+  if (value == NULL || json_is_null(value)) {
+    if (range.fallback >= 0) return range.fallback;
+    (void)kc_hf_fail(hf, key, "is missing, expected a number from %g to %g", range.low,
+                     range.high);
+  } else if (json_is_number(value) && number >= range.low && number <= range.high) {
+    return number;
+  } else {
+    (void)kc_hf_fail(hf, key, "is not a number from %g to %g", range.low, range.high);
+  }
+  return range.low;
+}
+
+static double real_of(struct kc_hf *hf, const char *key, struct range range)
+{
   KC_ASSERT(key != NULL);
-  if (value == NULL || json_is_null(value)) return fallback;
-  if (json_is_number(value) && json_number_value(value) > 0) return json_number_value(value);
-  (void)kc_hf_fail(hf, key, "is not a number above 0");
-  return fallback;
+  return read_real(hf, hf->object, key, key, range);
 }
 
 /* ---- rotary embedding ---- */
@@ -36,19 +58,12 @@ struct rope {
 };
 
 static double rope_number(struct kc_hf *hf, const struct rope *rope, const char *name,
-                          double fallback)
+                          struct range range)
 {
   char key[96];
-  const json_t *value = json_object_get(rope->object, name);
-  if (json_is_number(value) && json_number_value(value) > 0) return json_number_value(value);
-  snprintf(key, sizeof key, "%s.%s", rope->key, name);
   KC_ASSERT(rope->object != NULL);
-  if (value != NULL && !json_is_null(value)) {
-    (void)kc_hf_fail(hf, key, "is not a number above 0");
-  } else if (fallback < 0) {
-    (void)kc_hf_fail(hf, key, "is missing, expected a number above 0");
-  }
-  return fallback;
+  snprintf(key, sizeof key, "%s.%s", rope->key, name);
+  return read_real(hf, rope->object, name, key, range);
 }
 
 /* Another key than these in the object would change the angles, or be believed to. */
@@ -57,6 +72,7 @@ static void check_rope_keys(struct kc_hf *hf, const struct rope *rope, const cha
   const char *name;
   json_t *value;
   char key[96];
+  KC_ASSERT(rope->object != NULL && known[0] != NULL);
   json_object_foreach((json_t *)(uintptr_t)rope->object, name, value) {
     size_t i = 0;
     while (known[i] != NULL && strcmp(known[i], name) != 0) i++;
@@ -77,8 +93,8 @@ static void read_llama3(struct kc_recipe *recipe, struct kc_hf *hf, const struct
   KC_ASSERT(rope->object != NULL);
   check_rope_keys(hf, rope, known);
   recipe->scaling = KC_ROPE_LLAMA3;
-  recipe->rope_low = rope_number(hf, rope, "low_freq_factor", -1);
-  recipe->rope_high = rope_number(hf, rope, "high_freq_factor", -1);
+  recipe->rope_low = rope_number(hf, rope, "low_freq_factor", (struct range){1e-3, 1e6, -1});
+  recipe->rope_high = rope_number(hf, rope, "high_freq_factor", (struct range){1e-3, 1e6, -1});
   if (hf->err == KC_OK && recipe->rope_high <= recipe->rope_low) {
     (void)kc_hf_fail(hf, rope->key, "has a \"high_freq_factor\" that is not above its "
                                     "\"low_freq_factor\"");
@@ -98,12 +114,13 @@ static void read_yarn(struct kc_recipe *recipe, struct kc_hf *hf, const struct r
   KC_ASSERT(rope->object != NULL);
   check_rope_keys(hf, rope, keys);
   recipe->scaling = KC_ROPE_YARN;
-  recipe->rope_low = rope_number(hf, rope, "beta_slow", 1.0);
-  recipe->rope_high = rope_number(hf, rope, "beta_fast", 32.0);
-  recipe->rope_mscale = rope_number(hf, rope, "mscale", 1.0);
-  const json_t *all = json_object_get(rope->object, "mscale_all_dim");
-  const bool zero = json_is_number(all) && json_number_value(all) == 0;
-  recipe->rope_mscale_all = zero ? 0 : rope_number(hf, rope, "mscale_all_dim", 0);
+  recipe->rope_low = rope_number(hf, rope, "beta_slow", (struct range){1e-3, 1e6, 1});
+  recipe->rope_high = rope_number(hf, rope, "beta_fast", (struct range){1e-3, 1e6, 32});
+  recipe->rope_mscale = rope_number(hf, rope, "mscale", (struct range){0, 100, 1});
+  recipe->rope_mscale_all = rope_number(hf, rope, "mscale_all_dim", (struct range){0, 100, 0});
+  if (hf->err == KC_OK && recipe->rope_high <= recipe->rope_low) {
+    (void)kc_hf_fail(hf, rope->key, "has a \"beta_fast\" that is not above its \"beta_slow\"");
+  }
 }
 
 /* Its old key "type" or its new one "rope_type". */
@@ -122,8 +139,9 @@ static void read_scaling(struct kc_recipe *recipe, struct kc_hf *hf, const struc
     (void)kc_hf_fail(hf, rope->key, "has type \"%.40s\", expected default, llama3 or yarn", type);
     return;
   }
-  recipe->rope_factor = rope_number(hf, rope, "factor", -1);
-  recipe->rope_original = rope_number(hf, rope, "original_max_position_embeddings", -1);
+  recipe->rope_factor = rope_number(hf, rope, "factor", (struct range){1, 1e6, -1});
+  recipe->rope_original = rope_number(hf, rope, "original_max_position_embeddings",
+                                      (struct range){1, 1e9, -1});
   if (llama3) read_llama3(recipe, hf, rope);
   else read_yarn(recipe, hf, rope);
 }
@@ -152,11 +170,14 @@ static void read_rope(struct kc_recipe *recipe, struct kc_hf *hf, double family_
 {
   const struct rope rope = find_rope(hf);
   const bool beside = kc_hf_has(hf, "rope_theta");
-  const double outer = real_or(hf, hf->object, "rope_theta", family_theta);
+  struct range range = {2, 1e15, family_theta};
+  const double outer = real_of(hf, "rope_theta", range);
   recipe->rope_theta = outer;
-  KC_ASSERT(family_theta > 0);
+  KC_ASSERT(family_theta >= range.low);
+  KC_ASSERT(family_theta <= range.high);
   if (rope.object == NULL || hf->err != KC_OK) return;
-  recipe->rope_theta = rope_number(hf, &rope, "rope_theta", outer);
+  range.fallback = outer;
+  recipe->rope_theta = rope_number(hf, &rope, "rope_theta", range);
   if (beside && recipe->rope_theta != outer) {
     (void)kc_hf_fail(hf, "rope_theta", "and \"%s.rope_theta\" say different things", rope.key);
   }
@@ -180,7 +201,7 @@ static void refuse_others(const struct kc_recipe *recipe, const struct kc_model 
     if (act == NULL || strcmp(act, "silu") == 0 || strcmp(act, "swish") == 0) continue;
     (void)kc_hf_fail(hf, acts[i], "is \"%.40s\", and the engine runs silu", act);
   }
-  if (real_or(hf, hf->object, "partial_rotary_factor", 1.0) != 1.0) {
+  if (real_of(hf, "partial_rotary_factor", (struct range){0, 1, 1}) != 1.0) {
     (void)kc_hf_fail(hf, "partial_rotary_factor", "is not 1, and the engine turns whole heads");
   }
   if (recipe->mla && !kc_hf_bool_or(hf, "rope_interleave", true)) {
@@ -195,6 +216,7 @@ static void refuse_others(const struct kc_recipe *recipe, const struct kc_model 
                      (unsigned long long)model->context_max);
   }
   KC_ASSERT(model->layers == recipe->layers);
+  KC_ASSERT(model->kv_group_count > 0 || hf->err != KC_OK);
 }
 
 /* ---- parts of models ---- */
@@ -218,6 +240,7 @@ static int read_choice(struct kc_hf *hf, const char *key, const char *const *val
   char list[96];
   size_t used = 0;
   list[0] = '\0';
+  KC_ASSERT(values[0] != NULL);
   for (int i = 0; values[i] != NULL; i++) {
     if (text != NULL && strcmp(text, values[i]) == 0) return i;
     used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", values[i]);
@@ -233,6 +256,7 @@ static void check_groups(const struct kc_recipe *r, struct kc_hf *hf)
 {
   KC_ASSERT(r->experts > 0);
   if (hf->err != KC_OK) return;
+  KC_ASSERT(r->groups > 0 && r->groups_top > 0);
   if (r->experts % r->groups != 0) {
     (void)kc_hf_fail(hf, "n_group", "is %u, which does not divide the %u experts", r->groups,
                      r->experts);
@@ -268,10 +292,7 @@ static void read_deepseek_experts(struct kc_recipe *recipe, struct kc_hf *hf)
     (void)kc_hf_fail(hf, "norm_topk_prob", "is missing, expected true or false");
   }
   recipe->normalise = kc_hf_bool_or(hf, "norm_topk_prob", false);
-  if (!kc_hf_has(hf, "routed_scaling_factor")) {
-    (void)kc_hf_fail(hf, "routed_scaling_factor", "is missing, expected a number above 0");
-  }
-  recipe->routed_factor = real_or(hf, hf->object, "routed_scaling_factor", 1.0);
+  recipe->routed_factor = real_of(hf, "routed_scaling_factor", (struct range){1e-6, 1e6, -1});
   check_groups(recipe, hf);
 }
 
@@ -362,7 +383,8 @@ static void read_recipe(struct kc_recipe *recipe, const struct kc_model *model, 
   }
   const bool mixtral = strcmp(family, "mixtral") == 0;
   recipe->qk_norm = strncmp(family, "qwen3", 5) == 0;
-  recipe->norm_epsilon = real_or(hf, hf->object, "rms_norm_eps", mixtral ? 1e-5 : 1e-6);
+  recipe->norm_epsilon =
+      real_of(hf, "rms_norm_eps", (struct range){1e-30, 1, mixtral ? 1e-5 : 1e-6});
   read_rope(recipe, hf, mixtral ? 1e6 : 1e4);
   refuse_others(recipe, model, hf);
   if (recipe->experts > 0 && recipe->mla) read_deepseek_experts(recipe, hf);

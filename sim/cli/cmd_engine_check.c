@@ -63,9 +63,13 @@ static bool check_memory(const struct kc_site *site, char *text)
     good = held[i] == billed[i];
     kc_cache_deinit(&cache);
   }
-  snprintf(text, KC_SELF_CHECK_TEXT_BYTES, "bf16 %llu of %llu bytes, fp8 %llu of %llu",
-           (unsigned long long)held[0], (unsigned long long)billed[0],
-           (unsigned long long)held[1], (unsigned long long)billed[1]);
+  if (diag.code != KC_OK) {
+    snprintf(text, KC_SELF_CHECK_TEXT_BYTES, "%.120s", diag.text);
+  } else {
+    snprintf(text, KC_SELF_CHECK_TEXT_BYTES, "bf16 %llu of %llu bytes, fp8 %llu of %llu",
+             (unsigned long long)held[0], (unsigned long long)billed[0],
+             (unsigned long long)held[1], (unsigned long long)billed[1]);
+  }
   kc_engine_model_free(&model);
   return good;
 }

@@ -531,6 +531,9 @@ static enum kc_err check_usage(const struct arguments *a, size_t paths, struct k
                    "--clock, --shapes, --limit-tflop, --decisions, --tokens and --requests do not "
                    "go with it");
   }
+  if (a->text.temperature > 0 && a->text.temperature < 0.001) { /* scores would leave FP32 */
+    return kc_fail(diag, KC_ERR_USAGE, "--temperature: expected 0, or a number from 0.001 to 100");
+  }
   if (prompts) return KC_OK;
   return kc_fail(diag, KC_ERR_USAGE, "--model needs a prompt: --prompt TEXT or --prompt-file FILE");
 }

@@ -37,6 +37,7 @@ struct session {
   struct prompt prompt[PROMPTS_MAX];
   struct kc_request request[PROMPTS_MAX];
   uint32_t count, pages;
+  uint32_t longest; /* tokens of a prompt and its answer */
   struct kc_weights weights;
   struct kc_cache cache;
   struct kc_accelerator device;
@@ -73,6 +74,7 @@ static enum kc_err add_prompt(struct session *s, const char *text, size_t bytes,
   s->prompt[s->count] = (struct prompt){text, bytes};
   s->request[s->count++] = (struct kc_request){.input_tokens = (uint32_t)bytes,
                                                .output_tokens = tokens, .max_tokens = tokens};
+  if (bytes + tokens > s->longest) s->longest = (uint32_t)(bytes + tokens);
   s->pages += (uint32_t)((bytes + tokens + PAGE_TOKENS - 1) / PAGE_TOKENS);
   return KC_OK;
 }
@@ -100,11 +102,9 @@ static enum kc_err open_model(struct session *s, struct kc_diag *diag)
   KC_TRY(read_prompts(s, diag));
   kc_precision_default(&precision);
   KC_TRY(kc_precision_parse(&precision, weights[s->arguments->weights], diag));
-  const uint64_t context = s->checkpoint.recipe.context_max;
-  KC_ASSERT(context <= UINT32_MAX);
   KC_TRY(kc_engine_device_open(&s->device, (enum kc_engine_device)s->arguments->device, diag));
-  KC_TRY(kc_checkpoint_build(&s->checkpoint, &s->device.site, &precision, (uint32_t)context,
-                             &s->weights, diag));
+  KC_TRY(kc_checkpoint_build(&s->checkpoint, &s->device.site, &precision, s->longest, &s->weights,
+                             diag));
   kc_engine_note_unused(&s->checkpoint, s->model);
   return KC_OK;
 }

@@ -11,6 +11,11 @@ foreach(name engine_decisions engine_trace engine_faults)
   kc_test_properties(prop.${name} prop "${CMAKE_CURRENT_LIST_DIR}/${name}.c")
 endforeach()
 
+# The trace's first minutes in every full run.
+add_test(NAME prop.engine_trace_few COMMAND engine_trace --limit 300)
+set_tests_properties(prop.engine_trace_few PROPERTIES LABELS "prop;ci" TIMEOUT 300
+  SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment}")
+
 # A few of them in the quick run as well.
 add_test(NAME prop.engine_decisions_few COMMAND engine_decisions --runs 20)
 set_tests_properties(prop.engine_decisions_few PROPERTIES LABELS prop TIMEOUT 120

@@ -191,6 +191,12 @@ static void other_rotations_are_refused(void **state)
                  " \"original_max_position_embeddings\": 50, \"low_freq_factor\": 4,"
                  " \"high_freq_factor\": 4}", "high_freq_factor");
   expect_refused("\"partial_rotary_factor\": 0.5", "partial_rotary_factor");
+  expect_refused("\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4, \"beta_fast\": 1,"
+                 " \"beta_slow\": 32, \"original_max_position_embeddings\": 50}", "beta_fast");
+  expect_refused("\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 0.5,"
+                 " \"original_max_position_embeddings\": 50}", "rope_scaling.factor");
+  expect_refused("\"rope_theta\": 1", "rope_theta"); /* more than a radian a token below it */
+  expect_refused("\"rms_norm_eps\": 1e300", "rms_norm_eps");
 }
 
 static void other_layers_are_refused(void **state)
