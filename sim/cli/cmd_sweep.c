@@ -38,7 +38,8 @@ struct arguments {
 static const struct kc_option options[] = {
     {.key = "vary", .type = KC_OPTION_LIST, .offset = FIELD(vary), .values = "KEY=LIST",
      .help = "Vary a scenario key: values separated by commas, ranges such as 1..8, "
-             "0.1..0.5:0.1 (step), 8..64*2 (factor); repeatable, every combination is a point."},
+             "0.1..0.5:0.1 (step), 8..64*2 (factor), 1/8..1/2*2 (exact); repeatable, every "
+             "combination is a point."},
     {.key = "case", .type = KC_OPTION_LIST, .offset = FIELD(cases), .values = "LABEL: SETS",
      .help = "One more case of changes that go together, such as \"fp8: "
              "pools.0.kv.format=fp8-e4m3; pools.0.kv.page_size=64\"; cases are the outermost "
@@ -54,7 +55,8 @@ static const struct kc_option options[] = {
     {.key = "name", TEXT(name), .set_offset = FIELD(name_given), .values = "TEXT",
      .help = "What the sweep is called; the scenario's name unless given."},
     {.key = "figures", TEXT(figures), .set_offset = FIELD(figures_given), .values = "A,B,C",
-     .help = "Columns to print; --csv and --json print all without it."},
+     .help = "Columns to print, of those that `kvcap help figures` lists; --csv and --json print "
+             "all without it."},
     {.key = "threads", .type = KC_OPTION_U32, .offset = FIELD(threads), .fallback = "0",
      .min = 0, .max = KC_SWEEP_THREADS_MAX, .unit = "threads",
      .help = "Points at once; 0 = one for each processor. Results do not depend on it."},
@@ -117,6 +119,27 @@ static enum kc_err build_grid(struct kc_vary *grid, const struct arguments *a,
   return kc_vary_finish(grid, a->zip, diag);
 }
 
+/* Not one point can be loaded; `why` is the first problem of the first one. The scenario alone may
+ * have the same, which is then told as `run` tells it; all else comes from what is varied. */
+static enum kc_err fail_refused(const struct kc_sweep *sweep, const struct kc_diag *why,
+                                struct kc_point *point, struct kc_diag_list *problems,
+                                struct kc_diag *diag)
+{
+  const struct kc_vary *grid = sweep->grid;
+  const bool cases = grid->axis_count == (grid->has_cases ? 1 : 0);
+  const bool placed = strcmp(why->path, "--set") != 0; /* in the file */
+  KC_ASSERT(why->code != KC_OK);
+  if (kc_point_load(point, sweep->path, sweep->sets, sweep->set_count, problems) != KC_OK &&
+      strcmp(problems->items[0].text, why->text) == 0) {
+    *diag = *why;
+    return why->code;
+  }
+  const enum kc_err err = why->code == KC_ERR_USAGE ? KC_ERR_INPUT : why->code;
+  return kc_fail_at(diag, err, placed ? why->path : "", why->line, why->column,
+                    "%s: every combination is refused, the first one because %s",
+                    cases ? "--case" : "--vary", why->text);
+}
+
 /* A mistake in a key is in every point: the first points are loaded before anything is run. True
  * when one of them can be; its name is the sweep's, unless it has one. */
 enum { TRIED_MAX = 1000 };
@@ -126,6 +149,7 @@ static enum kc_err check_some_point(const struct kc_sweep *sweep, char *name, si
   const char *sets[KC_SWEEP_SETS_MAX];
   struct kc_point *point = malloc(sizeof *point);
   struct kc_diag_list *problems = malloc(sizeof *problems);
+  struct kc_diag why = {0};
   enum kc_err err = KC_OK;
   KC_ASSERT(sweep->grid->points > 0);
   if (point == NULL || problems == NULL) {
@@ -137,8 +161,10 @@ static enum kc_err check_some_point(const struct kc_sweep *sweep, char *name, si
       if (name[0] == '\0') snprintf(name, size, "%s", point->scenario.name);
       break;
     }
-    if (p == 0) *diag = problems->items[0];
-    if (p + 1 == sweep->grid->points) err = diag->code; /* none can be */
+    if (p == 0) why = problems->items[0];
+    if (p + 1 == sweep->grid->points) { /* none can be */
+      err = fail_refused(sweep, &why, point, problems, diag);
+    }
   }
   free(point);
   free(problems);
@@ -182,6 +208,11 @@ static int run(struct kc_sweep *sweep, struct running *running, const struct arg
   int status = kc_sweep_output_end(&running->output, &totals, err == KC_OK);
   fflush(stdout);
   if (err != KC_OK) status = kc_cli_fail(&diag);
+  if (err == KC_OK && totals.points == 0) {
+    kc_cli_note("shard %llu of %llu has no points: the sweep has %llu",
+                (unsigned long long)sweep->shard, (unsigned long long)sweep->shards,
+                (unsigned long long)sweep->grid->points);
+  }
   if (a->database_given) kc_sweep_tell_stored(a->database, &totals);
   if (err == KC_OK && status == 0) status = kc_sweep_status(sweep, &totals);
   kc_store_close(sweep->store);

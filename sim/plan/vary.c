@@ -8,6 +8,8 @@
 
 #include "engine/base/check.h"
 #include "engine/base/number.h"
+#include "engine/base/vtime.h"
+#include "traces/transform/transform.h"
 
 void kc_vary_init(struct kc_vary *grid)
 {
@@ -196,6 +198,71 @@ static enum kc_err add_range(struct kc_vary_axis *axis, const char *text, size_t
   return KC_OK;
 }
 
+/* ---- ranges of fractions ---- */
+
+/* A fraction in the making: terms of up to 2^120, lowest. */
+struct exact {
+  kc_u128 over, under;
+};
+
+static struct exact lowest(kc_u128 over, kc_u128 under)
+{
+  kc_u128 a = over, b = under;
+  KC_ASSERT(under > 0);
+  while (b != 0) {
+    const kc_u128 rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return (struct exact){over / a, under / a};
+}
+
+static bool part_of_range(const char *text, size_t bytes, struct kc_fraction *out)
+{
+  char part[64];
+  if (bytes >= sizeof part) return false;
+  memcpy(part, text, bytes);
+  part[bytes] = '\0';
+  return kc_fraction_parse(part, out);
+}
+
+/* "1/8..1/2*2" and "1/4..1:1/4": each value in lowest terms, exactly. */
+static enum kc_err add_fractions(struct kc_vary_axis *axis, const char *text, size_t bytes,
+                                 size_t dots, struct kc_diag *diag)
+{
+  const char *end = text + bytes, *last = text + dots + 2, *mark = last;
+  while (mark < end && *mark != ':' && *mark != '*') mark++;
+  const bool factor = mark < end && *mark == '*';
+  struct kc_fraction from, to, step;
+  if (mark == end) return bad_range(axis, text, bytes, "needs a step, such as 1/4..1:1/4", diag);
+  if (!part_of_range(text, dots, &from) || !part_of_range(last, (size_t)(mark - last), &to) ||
+      !part_of_range(mark + 1, (size_t)(end - mark - 1), &step)) {
+    return bad_range(axis, text, bytes, "is not FIRST..LAST:STEP or FIRST..LAST*FACTOR with "
+                     "fractions above 0 whose terms are at most 10^9", diag);
+  }
+  if (factor && step.numerator <= step.denominator) {
+    return bad_range(axis, text, bytes, "needs a factor above 1", diag);
+  }
+  const uint32_t others = axis->count; /* values of one range ascend */
+  struct exact value = {from.numerator, from.denominator};
+  while (value.over * to.denominator <= (kc_u128)to.numerator * value.under) {
+    char number[48];
+    if (value.under > UINT32_MAX || value.over > UINT32_MAX) {
+      return bad_range(axis, text, bytes, "has values whose terms are too large; take another step",
+                       diag);
+    }
+    const unsigned long long over = (unsigned long long)value.over;
+    snprintf(number, sizeof number, value.under == 1 ? "%llu" : "%llu/%llu", over,
+             (unsigned long long)value.under);
+    KC_TRY(add_text(axis, number, strlen(number), others, diag));
+    value = factor ? lowest(value.over * step.numerator, value.under * step.denominator)
+                   : lowest(value.over * step.denominator + step.numerator * value.under,
+                            value.under * step.denominator);
+  }
+  if (axis->count > others) return KC_OK;
+  return bad_range(axis, text, bytes, "is empty: its end is below its beginning", diag);
+}
+
 /* ---- lists ---- */
 
 /* Bytes of the item at `text`: up to a comma outside brackets, braces and quotes, or the end. */
@@ -223,7 +290,7 @@ static size_t item_bytes(const char *text)
 }
 
 /* Where the ".." of a range stands; false when the item is no range: what is before the dots is no
- * number then, as in a path. */
+ * number or fraction then, as in a path. */
 static bool find_dots(const char *text, size_t bytes, size_t *dots)
 {
   double value;
@@ -231,8 +298,9 @@ static bool find_dots(const char *text, size_t bytes, size_t *dots)
   KC_ASSERT(dots != NULL);
   for (size_t i = 1; i + 1 < bytes; i++) {
     if (text[i] != '.' || text[i + 1] != '.') continue;
+    struct kc_fraction fraction;
     *dots = i;
-    return parse_number(text, i, &value, &whole);
+    return parse_number(text, i, &value, &whole) || part_of_range(text, i, &fraction);
   }
   return false;
 }
@@ -254,8 +322,9 @@ enum kc_err kc_vary_key(struct kc_vary *grid, const char *text, struct kc_diag *
       return kc_fail(diag, KC_ERR_USAGE, "--vary %s: a value is empty; separate values by single "
                      "commas", axis->key);
     }
-    KC_TRY(find_dots(at, bytes, &dots) ? add_range(axis, at, bytes, dots, diag)
-                                       : add_text(axis, at, bytes, axis->count, diag));
+    KC_TRY(!find_dots(at, bytes, &dots)           ? add_text(axis, at, bytes, axis->count, diag)
+           : memchr(at, '/', bytes) == NULL ? add_range(axis, at, bytes, dots, diag)
+                                            : add_fractions(axis, at, bytes, dots, diag));
     at += bytes;
     if (*at == '\0') break;
   }

@@ -53,6 +53,7 @@ enum kc_err kc_vary_case(struct kc_vary *grid, const char *text, struct kc_diag 
  *   1..8      1, 2, ... 8        whole numbers
  *   0.1..0.5:0.1                 steps of 0.1
  *   8..64*2   8, 16, 32, 64      a factor above 1; whole numbers stay whole, rounded half up
+ *   1/8..1/2*2, 1/4..1:1/4       fractions, each value exact and in lowest terms
  *
  * KC_ERR_USAGE for what is not that, an empty range, a value or key given twice; KC_ERR_LIMIT. */
 enum kc_err kc_vary_key(struct kc_vary *grid, const char *text, struct kc_diag *diag);

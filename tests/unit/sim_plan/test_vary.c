@@ -49,6 +49,12 @@ static void lists_and_ranges(void **state)
   expect_labels("a=0.25..1*2", "0.25 0.5 1");
   expect_labels("a=5..5", "5");
   expect_labels("a=1,2,4..16*2,x", "1 2 4 8 16 x");
+  expect_labels("a=1/8..1/2*2", "1/8 1/4 1/2");
+  expect_labels("a=1/8..4*2", "1/8 1/4 1/2 1 2 4");
+  expect_labels("a=1/3..1:1/6", "1/3 1/2 2/3 5/6 1");
+  expect_labels("a=0.5..2:1/2", "1/2 1 3/2 2");
+  expect_labels("a=2/3..3*3/2", "2/3 1 3/2 9/4"); /* 27/8 is beyond */
+  expect_labels("a=1/2../t.csv", "needs a step");
   expect_labels("a=../t.csv,../u.csv", "../t.csv ../u.csv");
   expect_labels("a={b: 1, c: [1,2]},\"x,y\"", "{b: 1, c: [1,2]} \"x,y\"");
   expect_labels("a=b=c,d", "b=c d");
@@ -65,6 +71,13 @@ static void refusals(void **state)
   expect_labels("a=1..", "is not FIRST..LAST");
   expect_labels("a=1...4", "is not FIRST..LAST");
   expect_labels("a=0..1e9", "more than 100000 values");
+  expect_labels("a=1/2..1", "needs a step, such as 1/4..1:1/4");
+  expect_labels("a=1/2..1/4*2", "is empty");
+  expect_labels("a=1/2..1*1/2", "needs a factor above 1");
+  expect_labels("a=1/0..1*2", "1/0..1*2"); /* no number before the dots: a word */
+  expect_labels("a=1/999999937..1:1/999999929", "terms are too large");
+  expect_labels("a=1/3..1e9:1", "is not FIRST..LAST");
+  expect_labels("a=1/3..1000000:1", "more than 100000 values");
   expect_labels("a=1,", "a value is empty");
   expect_labels("=1", "expected KEY=");
 }
