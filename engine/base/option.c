@@ -388,14 +388,15 @@ static bool nearest_key(const struct reader *reader, const char *key, char out[L
   return least <= kc_edit_reach(last_part(key));
 }
 
-/* Names known on the level of `key`, each once: "rule, fraction, pages". */
+/* Names known on the level of `key`, each once: "rule, fraction, pages"; "..." for what has no
+ * room. */
 static void level_names(const struct reader *reader, const char *key, char *out, size_t size)
 {
   KC_ASSERT(size > 0);
-  const size_t level = strlen(key) - strlen(last_part(key));
+  const size_t level = strlen(key) - strlen(last_part(key)), room = size - sizeof ", ...";
   size_t used = 0;
   out[0] = '\0';
-  for (size_t i = 0; i < reader->count && used < size - 1; i++) {
+  for (size_t i = 0; i < reader->count; i++) {
     const char *name = reader->options[i].key;
     if (strncmp(name, key, level) != 0) continue;
     const size_t span = level + strcspn(name + level, ".");
@@ -405,6 +406,10 @@ static void level_names(const struct reader *reader, const char *key, char *out,
       again = again || (strncmp(before, name, span) == 0 && before[span] == '.');
     }
     if (again) continue;
+    if (used + span - level + 2 > room) { /* no name is cut */
+      snprintf(out + used, size - used, ", ...");
+      return;
+    }
     used += (size_t)snprintf(out + used, size - used, "%s%.*s", used == 0 ? "" : ", ",
                              (int)(span - level), name + level);
   }

@@ -132,7 +132,7 @@ static enum kc_err read_files(struct work *w, const char *const *files, size_t c
 {
   char path[KC_DIAG_PATH_BYTES];
   KC_TRY(check_distinct(files, count, diag));
-  KC_TRY(kc_data_find("gpus", w->arguments->gpu, ".yaml", NULL, path, diag));
+  KC_TRY(kc_data_find_option("--gpu", "gpus", w->arguments->gpu, ".yaml", NULL, path, diag));
   KC_TRY(kc_gpu_load(&w->gpu, path, diag));
   for (size_t i = 0; i < count; i++) {
     const size_t real = w->samples.count, emulated = w->samples.emulated;

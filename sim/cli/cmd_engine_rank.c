@@ -127,7 +127,7 @@ static enum kc_err load_collectives(struct session *s, struct kc_diag *diag)
 {
   char path[KC_DIAG_PATH_BYTES];
   struct kc_gpu_profile profile;
-  KC_TRY(kc_data_find("gpus", s->arguments->gpu, ".yaml", NULL, path, diag));
+  KC_TRY(kc_data_find_option("--gpu", "gpus", s->arguments->gpu, ".yaml", NULL, path, diag));
   KC_TRY(kc_gpu_load(&s->gpu, path, diag));
   if (!kc_gpu_profile_variant(&s->gpu, s->arguments->profile, &profile)) {
     return kc_fail(diag, KC_ERR_INPUT, "%.100s has no profile %.60s", path, s->arguments->profile);

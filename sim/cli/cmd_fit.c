@@ -281,14 +281,14 @@ static enum kc_err ask_by_options(struct fit_question *question,
   question->config.rule = (enum kc_memory_rule)arguments->rule;
   question->replicas = arguments->replicas;
   question->config.concurrency = share_of(arguments->config.concurrency, question->replicas);
-  KC_TRY(kc_data_find("models", arguments->model, ".json", NULL, path, diag));
+  KC_TRY(kc_data_find_option("--model", "models", arguments->model, ".json", NULL, path, diag));
   KC_TRY(kc_model_load(&question->model, path, diag));
   if (question->model.is_mla && (arguments->has_k_format || arguments->has_v_format)) {
     return kc_fail(diag, KC_ERR_USAGE, "%s keeps one latent for keys and values; use --kv instead "
                    "of --%s", question->model.name,
                    arguments->has_k_format ? "k-format" : "v-format");
   }
-  KC_TRY(kc_data_find("gpus", arguments->gpu, ".yaml", NULL, path, diag));
+  KC_TRY(kc_data_find_option("--gpu", "gpus", arguments->gpu, ".yaml", NULL, path, diag));
   return kc_gpu_load(&question->gpu, path, diag);
 }
 

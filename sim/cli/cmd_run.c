@@ -48,7 +48,8 @@ static const struct kc_option options[] = {
      .values = "FILE", .bare = "kvcap.db",
      .help = "Store the run in this database; without this option nothing is written."},
     {.key = "rows", .type = KC_OPTION_CHOICE, .offset = FIELD(rows), .values = "all|sampled|none",
-     .fallback = "all", .help = "Which requests the database keeps one by one."},
+     .fallback = "all",
+     .help = "Which requests the database keeps one by one; sampled: one in 1024, by number."},
     {.key = "intervals", .type = KC_OPTION_U32, .offset = FIELD(replicates),
      .set_offset = FIELD(intervals_given), .min = 2, .max = KC_INTERVALS_MAX, .unit = "replicates",
      .help = "Run again so often, with other seeds and step times as wrong as the profile admits, "
@@ -56,7 +57,8 @@ static const struct kc_option options[] = {
              "are extrapolated or rest on a datasheet."},
     {.key = "require", .type = KC_OPTION_LIST, .offset = FIELD(require), .values = "FIGURE<=N",
      .help = "Exit with status 1 unless the run has it: a figure, one of <= < >= >, a number, such "
-             "as 'ttft_p95_ms<=500' or 'usd_per_mtok<=3'; repeatable."},
+             "as 'ttft_p95_ms<=500' or 'usd_per_mtok<=3'; `kvcap help figures` lists them; "
+             "repeatable."},
     {.key = "json", .type = KC_OPTION_FLAG, .offset = FIELD(json),
      .help = "Print one JSON document instead of the summary."},
     {.key = "show", .type = KC_OPTION_FLAG, .offset = FIELD(show),
@@ -323,6 +325,10 @@ int kc_cmd_run(int argc, char **argv)
   const int usage_status = kc_cli_arguments(&usage, &a, argc, argv, path, NULL);
   if (usage_status >= 0) return usage_status;
   struct kc_diag bad;
+  if (a.json && a.show) {
+    kc_fail(&bad, KC_ERR_USAGE, "--show prints a scenario, which is YAML; leave --json out");
+    return kc_cli_fail(&bad);
+  }
   if (kc_run_demands_parse(&a.demands, &a.require, &bad) != KC_OK) return kc_cli_fail(&bad);
   struct kc_diag_list *problems = calloc(1, sizeof *problems);
   struct kc_scenario *scenario = calloc(1, sizeof *scenario);

@@ -5,6 +5,9 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "engine/base/diag.h"
 
 /* Lock-free, hence fit for a handler; threads read it while the handler runs on another one. */
 static atomic_int stop_requested;
@@ -14,6 +17,15 @@ static void on_signal(int number)
 {
   (void)number;
   stop_requested = 1;
+}
+
+/* Nothing but what a handler may call; files that are written whole are never there by half. */
+static void on_signal_end(int number)
+{
+  static const char word[] = "kvcap: interrupted\n";
+  (void)number;
+  if (write(STDERR_FILENO, word, sizeof word - 1) < 0) _exit(KC_ERR_INTERRUPTED);
+  _exit(KC_ERR_INTERRUPTED);
 }
 
 bool kc_interrupt_wanted(void *context)
@@ -31,6 +43,11 @@ static void handle(void (*handler)(int number))
   sigaction(SIGTERM, &action, NULL);
 }
 
+void kc_interrupt_at_once(void)
+{
+  handle(on_signal_end);
+}
+
 void kc_interrupt_catch(void)
 {
   handle(on_signal);
@@ -38,5 +55,5 @@ void kc_interrupt_catch(void)
 
 void kc_interrupt_release(void)
 {
-  handle(SIG_DFL);
+  handle(on_signal_end);
 }

@@ -1,7 +1,8 @@
 /* The program: picks the subcommand and hands over.
  *
  *   kvcap                      overview on stderr, exit 2 (nothing was asked)
- *   kvcap help [COMMAND]       overview, or the command's own help, on stdout
+ *   kvcap help [COMMAND [PART]]  overview, or the command's own help, on stdout
+ *   kvcap help figures         the names that --require, --slo, --figures and expect: take
  *   kvcap help --man           the manual page of all of it; --completion: for bash (manual.c)
  *   kvcap COMMAND ...          commands[].run(argc - 1, argv + 1)
  *
@@ -14,6 +15,8 @@
 
 #include "engine/base/number.h"
 #include "sim/cli/cli.h"
+#include "sim/cli/interrupt.h"
+#include "sim/scenario/figure.h"
 
 static const struct kc_command commands[] = {
   {"fit", "what fits: the memory bill of a model on a GPU, and how many tokens and requests",
@@ -51,8 +54,9 @@ static void print_overview(FILE *out)
   }
   fprintf(out, "  %-9s %s\n", "help", "this overview, or the options of a command: "
           "kvcap help COMMAND");
-  fputs("\n`kvcap help --man` prints all of it as a manual page, `kvcap help --completion` "
-        "what bash\nneeds to complete commands and options.\n", out);
+  fputs("\n`kvcap help figures` lists what --require, --slo and --figures name, "
+        "`kvcap help --man` prints all\nof it as a manual page, `kvcap help --completion` what "
+        "bash needs to complete commands and options.\n", out);
 }
 
 static const struct kc_command *find_command(const char *name)
@@ -85,14 +89,62 @@ static int fail_unknown(const char *name)
   return kc_cli_fail(&diag);
 }
 
+/* `kvcap NAME PART ...` */
+static bool has_parts(const struct kc_command *command)
+{
+  KC_ASSERT(command->run != NULL);
+  return command->run == kc_cmd_calibrate || command->run == kc_cmd_engine ||
+         command->run == kc_cmd_trace;
+}
+
+/* The rows of sim/scenario/figure.h that take a run, or that do not. */
+static void print_figures_that(bool need_run)
+{
+  for (int f = 0; f < KC_FIGURES; f++) {
+    const enum kc_figure figure = (enum kc_figure)f;
+    const char *help = kc_figure_help(figure);
+    if (kc_figure_needs_run(figure) != need_run) continue;
+    printf("  %-19s  %-8s  ", kc_figure_name(figure), kc_figure_unit(figure));
+    size_t room = 65;
+    while (strlen(help) > room) {
+      size_t cut = room;
+      while (cut > 0 && help[cut] != ' ') cut--;
+      printf("%.*s\n%33s", (int)cut, help, "");
+      help += cut + 1;
+    }
+    printf("%s\n", help);
+  }
+}
+
+static void print_figures(void)
+{
+  fputs("Figures, as --require, --slo, --figures, expect: and databases name them.\n\n"
+        "Of a run:\n", stdout);
+  print_figures_that(true);
+  fputs("\nOf the memory bill, without a run:\n", stdout);
+  print_figures_that(false);
+}
+
+static int fail_too_many(const char *unwanted)
+{
+  struct kc_diag diag;
+  kc_fail(&diag, KC_ERR_USAGE, "unexpected argument \"%.64s\"; expected kvcap help COMMAND",
+          unwanted);
+  return kc_cli_fail(&diag);
+}
+
 static int run_help(int argc, char **argv)
 {
   if (argc < 2) {
     print_overview(stdout);
     return 0;
   }
-  if (strcmp(argv[1], "help") == 0) {
+  if (argc == 2 && strcmp(argv[1], "help") == 0) {
     print_overview(stdout);
+    return 0;
+  }
+  if (argc == 2 && strcmp(argv[1], "figures") == 0) {
+    print_figures();
     return 0;
   }
   if (argc == 2 && strcmp(argv[1], "--man") == 0) return kc_manual_print(KC_MANUAL_PAGE);
@@ -100,10 +152,12 @@ static int run_help(int argc, char **argv)
     return kc_manual_print(KC_MANUAL_COMPLETION);
   }
   const struct kc_command *command = find_command(argv[1]);
-  if (command == NULL) return fail_unknown(argv[1]);
+  if (command == NULL) return argc == 2 ? fail_unknown(argv[1]) : fail_too_many(argv[2]);
+  const int words = has_parts(command) ? 3 : 2;
+  if (argc > words) return fail_too_many(argv[words]);
   char help[] = "--help";
-  char *arguments[] = {argv[1], help, NULL};
-  return command->run(2, arguments);
+  char *arguments[] = {argv[1], argc == 3 ? argv[2] : help, argc == 3 ? help : NULL, NULL};
+  return command->run(argc, arguments);
 }
 
 static int dispatch(int argc, char **argv)
@@ -127,6 +181,7 @@ int main(int argc, char **argv)
   /* A reader such as `head` may close the pipe early; kc_cli_finish tells that from a full disk. */
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN); /* a file-size limit is a write error like a full disk */
+  kc_interrupt_at_once();
   if (argc < 2) {
     print_overview(stderr);
     return 2;

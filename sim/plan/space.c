@@ -242,7 +242,7 @@ static enum kc_err complete_gpus(struct kc_plan_space *space, const struct kc_sc
     char path[KC_DIAG_PATH_BYTES];
     if (strcmp(axis->value[i], pool->gpu_name) == 0) axis->value[i][0] = '\0';
     if (axis->value[i][0] == '\0') continue;
-    err = kc_data_find("gpus", axis->value[i], ".yaml", scenario->path, path, diag);
+    err = kc_data_find_option("--gpu", "gpus", axis->value[i], ".yaml", scenario->path, path, diag);
     if (err == KC_OK) err = kc_gpu_load(gpu, path, diag);
     if (err != KC_OK) break;
     struct kc_gpu_profile profile;

@@ -281,6 +281,17 @@ enum kc_err kc_data_find(const char *folder, const char *name, const char *suffi
                  known, folders);
 }
 
+enum kc_err kc_data_find_option(const char *option, const char *folder, const char *name,
+                                const char *suffix, const char *beside,
+                                char out[KC_DIAG_PATH_BYTES], struct kc_diag *diag)
+{
+  struct kc_diag why;
+  KC_ASSERT(option[0] == '-');
+  const enum kc_err err = kc_data_find(folder, name, suffix, beside, out, &why);
+  if (err == KC_OK) return KC_OK;
+  return kc_fail_at(diag, err == KC_ERR_INPUT ? KC_ERR_USAGE : err, option, 0, 0, "%s", why.text);
+}
+
 enum kc_err kc_kernels_find(const struct kc_gpu *gpu, const char *kernels, const char *model,
                             uint32_t tensor, char out[KC_DIAG_PATH_BYTES], struct kc_diag *diag)
 {

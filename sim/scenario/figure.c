@@ -97,8 +97,10 @@ enum kc_err kc_figure_parse(const char *name, size_t bytes, enum kc_figure *figu
     *figure = (enum kc_figure)f;
   }
   if (bytes < sizeof typed && strcmp(typed, kc_figure_name(*figure)) == 0) return KC_OK;
-  return kc_fail(diag, KC_ERR_USAGE, "no figure is called \"%s\"; did you mean %s?", typed,
-                 kc_figure_name(*figure));
+  const bool near = least <= kc_edit_reach(typed);
+  return kc_fail(diag, KC_ERR_USAGE, "no figure is called \"%s\"%s%s%s `kvcap help figures` lists "
+                 "them", typed, near ? "; did you mean " : ";", near ? kc_figure_name(*figure) : "",
+                 near ? "?" : "");
 }
 
 void kc_figure_put(struct kc_figure_set *set, enum kc_figure figure, double value)

@@ -143,6 +143,11 @@ enum kc_err kc_scenario_load(struct kc_scenario *scenario, const char *path,
  * (KC_ERR_INPUT) names every place searched and the nearest name, or all when none is near. */
 enum kc_err kc_data_find(const char *folder, const char *name, const char *suffix,
                          const char *beside, char out[KC_DIAG_PATH_BYTES], struct kc_diag *diag);
+/* The same for the value of a command's option: a name that nothing has is KC_ERR_USAGE there, as
+ * it is in a --set, and `option` ("--gpu") is its place. */
+enum kc_err kc_data_find_option(const char *option, const char *folder, const char *name,
+                                const char *suffix, const char *beside,
+                                char out[KC_DIAG_PATH_BYTES], struct kc_diag *diag);
 
 /* The file of measured kernels that a profile names: beside the GPU's file; in a folder of layered
  * profiles, that of the model and tensor degree. Error KC_ERR_FILE. */

@@ -49,6 +49,27 @@ expect gone-reader 0 '' '' bash -c "set -o pipefail; '$kvcap' help | true"
 printf '{\n  "schema": 1,\n  "version": "%s"\n}\n' "$(cat "$KVCAP_SOURCE/VERSION")" > "$work/want"
 "$kvcap" version --json | cmp - "$work/want" || failures=$((failures + 1))
 
+# A signal is answered with a word and 130, also where nothing is there to bring home.
+# ended NAME COMMAND...: sends SIGTERM to it after a while.
+ended() {
+  local name=$1 child got
+  shift
+  "$@" > "$work/out" 2> "$work/err" < /dev/zero &
+  child=$!
+  sleep 0.5
+  kill -TERM "$child"
+  wait "$child"
+  got=$?
+  if [ "$got" != 130 ] || ! grep -qx 'kvcap: interrupted.*' "$work/err"; then
+    echo "$name: status $got, expected 130, and: $(cat "$work/err")"
+    failures=$((failures + 1))
+  fi
+}
+ended synth "$kvcap" trace synth "$work/x.csv" --requests 20000000 --rate 1 --input 100 --output 250
+ended lint "$kvcap" trace lint - --format azure
+mkfifo "$work/fifo"
+ended calibrate "$kvcap" calibrate kernels "$work/fifo" --gpu h100 --out "$work/x.yaml"
+
 # Every command of the overview explains itself, both ways, with the same text.
 commands=$("$kvcap" help | awk '/^  [a-z]/ && $1 != "help" {print $1}')
 for command in $commands; do

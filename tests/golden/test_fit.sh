@@ -154,7 +154,7 @@ refused 2 "none is given" --model qwen3-8b --gpu h100 --set seed=2
 refused 2 "does not go with a scenario" "$scenario" --tensor 4
 refused 2 "given twice" "$scenario" --scenario "$scenario"
 refused 3 "the number of query heads" --model kimi-k2.6 --gpu h200 --tensor 3
-refused 3 "the nearest name is" --model kimi-k2.7 --gpu h100
+refused 2 "the nearest name is" --model kimi-k2.7 --gpu h100
 refused 3 "did you mean" --model kimi-k2.6 --gpu h200 --weights routed_expert=fp8
 refused 3 "pipeline stages" --model llama-3.1-8b --gpu h100 --pipeline 33
 
