@@ -156,6 +156,14 @@ static json_t *terms_json(const struct kc_replay_fit *fit)
   return root;
 }
 
+static json_t *failures_json(const struct kc_serving_log *log)
+{
+  return json_pack("{s:I, s:I, s:I, s:I}", "error", (json_int_t)log->failures[KC_LOG_ERROR],
+                   "cancelled", (json_int_t)log->failures[KC_LOG_CANCELLED], "no_output",
+                   (json_int_t)log->failures[KC_LOG_NO_OUTPUT], "no_first_token_time",
+                   (json_int_t)log->failures[KC_LOG_NO_TIMES]);
+}
+
 static int print_json(const struct kc_replay_fit *fit, const struct kc_comparison *c,
                       const struct kc_serving_log *predicted, const char *profile)
 {
@@ -165,6 +173,8 @@ static int print_json(const struct kc_replay_fit *fit, const struct kc_compariso
       fit->residual_median_percent, "residual_largest_percent", fit->residual_largest_percent,
       "left_out_median_percent", fit->left_out_median_percent, "left_out_largest_percent",
       fit->left_out_largest_percent, "flat_effect_percent", fit->flat_effect_percent);
+  json_object_set_new(root, "log_requests", json_integer((json_int_t)fit->log->in_file));
+  json_object_set_new(root, "left_out_requests", failures_json(fit->log));
   json_object_set_new(root, "plausible", json_boolean(fit->residual_median_percent <=
                                                       KC_FIT_MEDIAN_PERCENT));
   json_object_set_new(root, "whole_log", kc_compare_json(c, fit->log, predicted));

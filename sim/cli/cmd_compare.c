@@ -147,6 +147,18 @@ static enum kc_err load_side(struct kc_serving_log *log, const char *text, struc
   return kc_serving_log_read(log, text, diag);
 }
 
+/* Rows are joined by position. A run of the log may have left out what failed in it: then the log
+ * leaves it out as well. */
+static enum kc_err align(struct kc_serving_log *log, const struct kc_serving_log *run,
+                         struct kc_diag *diag)
+{
+  size_t failed = 0;
+  for (size_t i = 0; i < log->count; i++) failed += log->row[i].failed;
+  KC_ASSERT(failed <= log->count);
+  if (failed == 0 || log->count - failed != run->count) return KC_OK;
+  return kc_serving_log_drop_failed(log, diag);
+}
+
 /* ---- the command ---- */
 
 static enum kc_err keep(const char *db, const struct kc_comparison *c,
@@ -216,6 +228,8 @@ int kc_cmd_compare(int argc, char **argv)
   if (args.measurements) return kc_compare_measurements(side[0], side[1], args.json);
   enum kc_err err = load_side(&a, side[0], &diag);
   if (err == KC_OK) err = load_side(&b, side[1], &diag);
+  if (err == KC_OK) err = align(&a, &b, &diag);
+  if (err == KC_OK) err = align(&b, &a, &diag);
   if (err == KC_OK) err = kc_compare(&comparison, &a, &b, args.linear, &diag);
   if (err == KC_OK && args.has_db) err = keep(args.db, &comparison, &a, &b, &diag);
   if (err == KC_OK) {
