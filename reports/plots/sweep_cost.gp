@@ -11,6 +11,7 @@ set datafile columnheaders
 array names[64]
 do for [i = 1:64] { names[i] = "" } # a series without rows has no line in the legend
 array across[4096]
+do for [i = 1:4096] { across[i] = "" } # nothing ran there: no panel
 title_across = ""
 title_load = ""
 stats ARG1 using (names[int(column("series")) + 1] = strcol("label"), \
@@ -18,7 +19,7 @@ stats ARG1 using (names[int(column("series")) + 1] = strcol("label"), \
                   title_across = strcol("across_title"), title_load = strcol("load_title"), \
                   column("series")) name "SERIES" nooutput
 if (!exists("SERIES_max")) exit status 1
-if (SERIES_max > 63) { print "at most 64 series fit in one figure"; exit status 1 }
+if (SERIES_max > 63) { print "at most 64 series fit in one figure"; exit status 3 }
 stats ARG1 using (column("across_place")) name "ACROSS" nooutput
 stats ARG1 using (column("load_amount")) name "LOAD" nooutput
 stats ARG1 using (column("usd_per_mtok")) name "USD" nooutput
@@ -76,6 +77,7 @@ set label 1 "What a million output tokens cost (USD)" at screen 0.5, y(height - 
     font title_font
 here(i, p, value) = int(column("across_place")) == p - 1 ? of(i, value) : NaN
 do for [p = 1:panels] {
+  if (across[p] eq "") { continue }
   left = ((p - 1) % columns) * 1000.0 / columns
   top = height - 50 - ((p - 1) / columns) * panel
   set lmargin at screen x(left + 62)

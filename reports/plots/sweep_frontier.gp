@@ -14,7 +14,7 @@ title_across = ""
 stats ARG1 using (names[int(column("series")) + 1] = strcol("label"), \
                   title_across = strcol("across_title"), column("series")) name "SERIES" nooutput
 if (!exists("SERIES_max")) exit status 1
-if (SERIES_max > 63) { print "at most 64 series fit in one figure"; exit status 1 }
+if (SERIES_max > 63) { print "at most 64 series fit in one figure"; exit status 3 }
 stats ARG1 using (column("across_amount")) name "ACROSS" nooutput
 stats ARG1 using (column("requests_fit")) name "FIT" nooutput
 series = int(SERIES_max) + 1
@@ -53,7 +53,7 @@ if (ACROSS_min > 0 && ACROSS_max > 4 * ACROSS_min) {
   set logscale x 2
   set xrange [ACROSS_min / 1.15 : ACROSS_max * 1.15]
 } else {
-  set xrange [0 : ACROSS_max * 1.05]
+  set xrange [0 : ACROSS_max > 0 ? ACROSS_max * 1.05 : 1]
 }
 if (FIT_min > 0 && FIT_max > 8 * FIT_min) {
   set logscale y 2
@@ -64,10 +64,12 @@ if (FIT_min > 0 && FIT_max > 8 * FIT_min) {
 set format "%.0f"
 set key at screen 0.085, y(34 + 24 * series) left top vertical Left reverse samplen 2 \
     maxrows series + 1 spacing 1.1
+# A label of nothing instead of no place: gnuplot 5.4 crashes on labels of which none has a place.
 plot for [i = 1:series] ARG1 using (column("across_amount")):(of(i, column("requests_fit"))) \
        with lines lw 2 lc rgb colour(i) dt dashes(i) title names[i], \
-     for [i = 1:series] ARG1 using (column("across_amount")):(of(i, column("requests_fit"))): \
-       (sprintf("%d", int(column("requests_fit")))) with labels center offset 0,0.8 \
+     for [i = 1:series] ARG1 using (column("across_amount")):(column("requests_fit")): \
+       (of(i, 1) == 1 ? sprintf("%.0f", column("requests_fit")) : "") with labels center \
+       offset 0,0.8 \
        tc rgb colour(i) notitle, \
      for [i = 1:series] ARG1 using (column("across_amount")):(of(i, column("requests_ran"))) \
        with points pt mark(i) ps 0.9 lc rgb colour(i) notitle, \

@@ -26,7 +26,7 @@ stats ARG1 using (names[slot(0)] = strcol("label"), title_load = strcol("load_ti
                   title = strcol("title"), \
                   column("place")) name "SERIES" nooutput
 if (!exists("SERIES_max")) exit status 1
-if (SERIES_max > 7) { print "at most 8 series fit in this figure"; exit status 1 }
+if (SERIES_max > 7) { print "at most 8 series fit in this figure"; exit status 3 }
 stats ARG1 using (column("peak") == 1 ? ( \
                   peak_load[slot(0)] = column("load_amount"), \
                   peak_output[slot(0)] = column("output_tok_s"), \
@@ -39,6 +39,7 @@ stats ARG1 using (column("peak") == 1 ? ( \
 stats ARG1 using (column("output_tok_s")) name "OUTPUT" nooutput
 stats ARG1 using (column("load_amount")) name "LOAD" nooutput
 series = int(SERIES_max) + 1
+if (!(OUTPUT_max > 0)) { print "no point has output"; exit status 3 }
 
 # Long names would run into each other: letters stand for them, and a legend below the title has
 # both. Names beyond the width of the figure are shortened there.
@@ -73,7 +74,8 @@ array hollow[8] = [6, 4, 8, 12, 6, 4, 8, 12]
 of(i, value) = int(column("place")) == i - 1 ? value : NaN
 fits(value) = column("oom") == 0 ? value : NaN
 whole(v) = int(v + 0.5)
-number(v) = v >= 1000 ? sprintf("%d,%03d", whole(v) / 1000, whole(v) % 1000) : sprintf("%.0f", v)
+number(v) = v >= 1e9 ? sprintf("%.4g", v) : \
+            v >= 1000 ? sprintf("%d,%03d", whole(v) / 1000, whole(v) % 1000) : sprintf("%.0f", v)
 signed(value) = sprintf("%+.1f %%", value)
 
 set multiplot
@@ -95,7 +97,7 @@ set tmargin at screen y(height - 92 - legend)
 set bmargin at screen y(62)
 set label 2 "output tokens per second" at graph 0, graph 1 left offset 0.3,1.0
 set xlabel title_load offset 0,0.3
-set xrange [0 : LOAD_max * 1.12]
+set xrange [0 : LOAD_max > 0 ? LOAD_max * 1.12 : 1]
 set yrange [0 : OUTPUT_max * 1.16]
 set format y "%.0f"
 unset key
@@ -103,14 +105,16 @@ do for [i = 1:series] {
   set label 10 + i short[i].": ".number(peak_output[i])." at ".number(peak_load[i]) \
       at peak_load[i], peak_output[i] right offset -0.8,1.1 font big_font tc rgb colours[i]
 }
+# A label of nothing instead of no place: gnuplot 5.4 crashes on labels of which none has a place.
+oom_word(i) = column("oom") != 0 && column("place") == i - 1 ? "out of memory" : ""
 plot for [i = 1:series] ARG1 using (of(i, column("load_amount"))):(column("output_tok_s")) \
        with lines lw 1.4 dt 2 lc rgb colours[i], \
      for [i = 1:series] ARG1 using (of(i, fits(column("load_amount")))):(column("output_tok_s")) \
        with linespoints lw 2.4 pt filled[i] ps 1.1 lc rgb colours[i], \
      for [i = 1:series] ARG1 using (column("oom") == 0 ? NaN : of(i, column("load_amount"))): \
        (column("output_tok_s")) with points pt hollow[i] ps 1.3 lw 1.6 lc rgb colours[i], \
-     for [i = 1:series] ARG1 using (column("oom") == 0 ? NaN : of(i, column("load_amount"))): \
-       (column("output_tok_s")):("out of memory") with labels right offset 0.5,-1.1 \
+     for [i = 1:series] ARG1 using (column("load_amount")):(column("output_tok_s")):(oom_word(i)) \
+       with labels right offset 0.5,-1.1 \
        tc rgb colours[i]
 unset label
 unset xlabel
@@ -127,7 +131,7 @@ price(v) = !known(v) ? "not known" : sprintf(v < 1 ? "$%.3f" : "$%.2f", v)
 fit(v) = known(v) ? number(v)." fit; " : ""
 said(b, i) = b == 1 ? number(peak_output[i])." tok/s" : b == 2 ? price(usd[i]) : \
              fit(frontier[i])."largest run ".number(most[i])
-change(b, i) = i == 1 || b == 3 || (b == 2 && !known(cheaper[i])) ? "" : \
+change(b, i) = i == 1 || b == 3 || !known(b == 1 ? more[i] : cheaper[i]) ? "" : \
                signed(b == 1 ? more[i] : cheaper[i])
 of_load(i) = known(frontier[i]) ? frontier[i] : most[i]
 bar(b, i) = b == 1 ? peak_output[i] : b == 3 ? of_load(i) : known(usd[i]) ? usd[i] : 0

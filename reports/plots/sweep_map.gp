@@ -12,6 +12,7 @@ array names[64]
 do for [i = 1:64] { names[i] = "" }
 array across[4096]
 array loads[4096]
+do for [i = 1:4096] { across[i] = ""; loads[i] = "" }
 title_across = ""
 title_load = ""
 stats ARG1 using (names[int(column("series")) + 1] = strcol("label"), \
@@ -20,7 +21,7 @@ stats ARG1 using (names[int(column("series")) + 1] = strcol("label"), \
                   title_across = strcol("across_title"), title_load = strcol("load_title"), \
                   column("series")) name "SERIES" nooutput
 if (!exists("SERIES_max")) exit status 1
-if (SERIES_max > 63) { print "at most 64 series fit in one figure"; exit status 1 }
+if (SERIES_max > 63) { print "at most 64 series fit in one figure"; exit status 3 }
 stats ARG1 using (column("across_place")) name "ACROSS" nooutput
 stats ARG1 using (column("load_place")) name "LOAD" nooutput
 panels = int(SERIES_max) + 1
@@ -83,10 +84,11 @@ do for [p = 1:panels] {
   do for [i = 1:wide:every_across] { set xtics add (across[i] i - 1) }
   do for [i = 1:high:every_load] { set ytics add (loads[i] i - 1) }
   here(k, value) = int(column("series")) == p - 1 ? of(k, value) : NaN
+  # A label of nothing instead of no place: gnuplot 5.4 crashes on labels of which none has a place.
   plot for [k = 1:7] ARG1 using (here(k, column("across_place"))): \
          (column("load_place")):(0.5):(0.5) with boxxyerror lc rgb fills[k], \
-       for [k = 1:7] ARG1 using (small ? NaN : here(k, column("across_place"))): \
-         (column("load_place")):(letters[k]) with labels font letter_font tc rgb inks[k]
+       for [k = 1:7] ARG1 using (column("across_place")):(column("load_place")): \
+         (small || here(k, 1) != 1 ? "" : letters[k]) with labels font letter_font tc rgb inks[k]
   unset label 1
 }
 

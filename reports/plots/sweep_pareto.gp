@@ -12,13 +12,14 @@ set datafile columnheaders
 array names[64]
 do for [i = 1:64] { names[i] = "" } # a series without rows has no line in the legend
 array across[4096]
+do for [i = 1:4096] { across[i] = "" } # nothing ran there: no panel
 title_across = ""
 stats ARG1 using (names[int(column("series")) + 1] = strcol("label"), \
                   across[int(column("across_place")) + 1] = strcol("across"), \
                   title_across = strcol("across_title"), \
                   column("series")) name "SERIES" nooutput
 if (!exists("SERIES_max")) exit status 1
-if (SERIES_max > 63) { print "at most 64 series fit in one figure"; exit status 1 }
+if (SERIES_max > 63) { print "at most 64 series fit in one figure"; exit status 3 }
 stats ARG1 using (column("across_place")) name "ACROSS" nooutput
 stats ARG1 using (column("output_tok_s_user")) name "USER" nooutput
 series = int(SERIES_max) + 1
@@ -65,6 +66,7 @@ set label 1 "Tokens per second: of a GPU against of a user" at screen 0.5, y(hei
     font title_font
 here(i, p, value) = int(column("across_place")) == p - 1 ? of(i, value) : NaN
 do for [p = 1:panels] {
+  if (across[p] eq "") { continue }
   left = ((p - 1) % columns) * 1000.0 / columns
   top = height - 50 - ((p - 1) / columns) * panel
   set lmargin at screen x(left + 70)
@@ -81,9 +83,8 @@ do for [p = 1:panels] {
        for [i = 1:series] ARG1 using (column("best") == 1 ? \
          here(i, p, column("output_tok_s_user")) : NaN):(column("output_tok_s_gpu")) \
          with points pt 6 ps 1.7 lw 1.3 lc rgb "#202020", \
-       for [i = 1:series] ARG1 using (here(i, p, column("output_tok_s_user"))): \
-         (column("output_tok_s_gpu")):(few ? strcol("load") : "") \
-         with labels left offset 0.8,0.5 font load_font tc rgb "#404040"
+       for [k = 1:few] ARG1 using (column("output_tok_s_user")):(column("output_tok_s_gpu")): \
+         (strcol("load")) with labels left offset 0.8,0.5 font load_font tc rgb "#404040"
   unset label 1
 }
 

@@ -1,9 +1,9 @@
 if (ARGC != 2) { print "usage: gnuplot -d -c sweep_peak.gp DATA.csv OUT.svg|.png"; exit status 2 }
 
 # The series of a sweep side by side at their peaks: output, price of a million output tokens,
-# tokens of KV that the pool holds; lying bars that share their order, for the first value across.
-# Columns by name: series (0, 1, ...), label, across_place, output_tok_s, usd_per_mtok (may be
-# empty), kv_tokens.
+# tokens of KV that the pool holds; lying bars that share their order, for the first value across
+# at which anything ran. Columns by name: series (0, 1, ...), label, across_place, output_tok_s,
+# usd_per_mtok (may be empty), kv_tokens.
 set encoding utf8
 set datafile separator comma
 set datafile columnheaders
@@ -16,7 +16,9 @@ array value_3[64]
 bars = 0
 add(label, a, b, c) = (bars = bars + 1, names[bars] = label, value_1[bars] = a, value_2[bars] = b, \
                        value_3[bars] = c, bars)
-stats ARG1 using (column("across_place") == 0 ? \
+stats ARG1 using (column("across_place")) name "ACROSS" nooutput
+if (!exists("ACROSS_min")) exit status 1
+stats ARG1 using (column("across_place") == ACROSS_min ? \
                   add(strcol("label"), column("output_tok_s"), column("usd_per_mtok"), \
                       column("kv_tokens")) : NaN) name "BARS" nooutput
 if (!exists("BARS_max") || bars == 0) exit status 1

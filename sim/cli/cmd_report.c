@@ -279,17 +279,29 @@ static enum kc_err export(struct report *report, const struct figure *figure, bo
   return KC_OK;
 }
 
+/* A figure that fails does not keep those after it from being drawn: the first failure is what is
+ * returned, any other is told at once. */
 static enum kc_err draw(struct report *report, const struct figure *figure, size_t count,
                         int format, struct kc_diag *diag)
 {
   bool there[FIGURES_MAX];
+  enum kc_err first = KC_OK;
   KC_ASSERT(count <= FIGURES_MAX);
   for (size_t i = 0; i < count; i++) KC_TRY(export(report, &figure[i], &there[i], diag));
   for (size_t i = 0; i < count; i++) {
     if (!figure[i].drawn || !there[i]) continue;
-    KC_TRY(kc_figures_draw(&report->figures, figure[i].name, (enum kc_figure_format)format, diag));
+    struct kc_diag why;
+    const enum kc_err err = kc_figures_draw(&report->figures, figure[i].name,
+                                            (enum kc_figure_format)format, &why);
+    if (err == KC_OK) continue;
+    if (first == KC_OK) {
+      *diag = why;
+      first = err;
+    } else if (strcmp(why.text, diag->text) != 0 || strcmp(why.path, diag->path) != 0) {
+      kc_cli_fail(&why);
+    }
   }
-  return KC_OK;
+  return first;
 }
 
 static enum kc_err make_report(struct report *report, const struct report_arguments *arguments,

@@ -3,8 +3,9 @@
  *   OUT/NAME.csv --gnuplot (reports/plots/NAME.gp)--> OUT/NAME.svg, OUT/NAME.png
  *
  * gnuplot is started directly, without a shell, and paths never begin with a character that it
- * would take for a pipe. The command owns the CSV files and the struct; nothing is kept
- * between calls. */
+ * would take for a pipe. A script that ends with status 3 has said in one line why there is nothing
+ * to draw: that is a note, not a failure. The command owns the CSV files and the struct; nothing is
+ * kept between calls. */
 #include "sim/cli/figures.h"
 
 #include <errno.h>
@@ -92,10 +93,33 @@ static char **plain_environment(char *locale)
   return copy;
 }
 
-/* Starts gnuplot with input and output on /dev/null and waits. Returns its exit status,
- * 128 + signal, or -errno when it could not be started. */
-static int run_gnuplot(char *script, char *data, char *figure)
+/* The status of a script that has nothing to draw; what it printed says why. */
+enum { NOTHING_TO_DRAW = 3, SAID_BYTES = 1024 };
+
+/* Reads what gnuplot says until it ends: the beginning is kept, the rest read and dropped. */
+static void listen(int from, char said[SAID_BYTES])
 {
+  char drop[256];
+  size_t used = 0;
+  for (;;) {
+    const bool full = used + 1 == SAID_BYTES;
+    const ssize_t got = full ? read(from, drop, sizeof drop)
+                             : read(from, said + used, SAID_BYTES - 1 - used);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    if (!full) used += (size_t)got;
+  }
+  KC_ASSERT(used < SAID_BYTES);
+  said[used] = '\0';
+}
+
+/* Starts gnuplot with input and output on /dev/null and waits; its stderr goes to `said`. Returns
+ * its exit status, 128 + signal, or -errno when it could not be started. */
+static int run_gnuplot(char *script, char *data, char *figure, char said[SAID_BYTES])
+{
+  int ends[2];
+  said[0] = '\0';
+  if (pipe2(ends, O_CLOEXEC) != 0) return -errno;
   char program[] = "gnuplot", no_rc[] = "-d", call[] = "-c", locale[] = "LC_ALL=C.UTF-8";
   char *const arguments[] = {program, no_rc, call, script, data, figure, NULL};
   posix_spawn_file_actions_t actions;
@@ -104,12 +128,17 @@ static int run_gnuplot(char *script, char *data, char *figure)
   char **environment = plain_environment(locale);
   pid_t child;
   int status = 0;
-  if (environment == NULL) return -ENOMEM;
+  if (environment == NULL) {
+    close(ends[0]);
+    close(ends[1]);
+    return -ENOMEM;
+  }
   sigemptyset(&defaults);
   sigaddset(&defaults, SIGPIPE);
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
@@ -118,6 +147,9 @@ static int run_gnuplot(char *script, char *data, char *figure)
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   free(environment);
+  close(ends[1]);
+  if (error == 0) listen(ends[0], said);
+  close(ends[0]);
   if (error != 0) return -error;
   while (waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) return -errno;
@@ -163,7 +195,16 @@ static enum kc_err draw(struct kc_figures *figures, const char *name, const char
   KC_TRY(kc_figures_join(data, figures->out, name, ".csv", diag));
   KC_TRY(kc_figures_join(figure, figures->out, name, suffix, diag));
   KC_TRY(kc_file_check_output(figure, diag));
-  const int status = run_gnuplot(script, data, figure);
+  char said[SAID_BYTES];
+  const int status = run_gnuplot(script, data, figure, said);
+  if (status == NOTHING_TO_DRAW) {
+    unlink(figure);
+    said[strcspn(said, "\r\n")] = '\0';
+    kc_text_clean(said);
+    kc_cli_note("%s is left out: %s", strncmp(figure, "./", 2) == 0 ? figure + 2 : figure, said);
+    return KC_OK;
+  }
+  fputs(said, stderr);
   if (status != 0) {
     if (status > 0) unlink(figure); /* half a figure is worse than none */
     return fail_gnuplot(figures, figure, status, diag);

@@ -29,7 +29,8 @@ enum kc_err kc_figures_join(char out[KC_FIGURE_PATH_BYTES], const char *folder, 
 /* A file has been written. */
 void kc_figures_announce(struct kc_figures *figures, const char *path);
 /* OUT/name.csv to OUT/name.svg and OUT/name.png by reports/plots/name.gp, and announces them.
- * KC_ERR_FILE when gnuplot is absent or fails. */
+ * What has nothing to draw is left out with a note on stderr. KC_ERR_FILE when gnuplot is absent or
+ * fails. */
 enum kc_err kc_figures_draw(struct kc_figures *figures, const char *name,
                             enum kc_figure_format format, struct kc_diag *diag);
 /* One JSON document of the names, when they were gathered. Returns the exit status. */

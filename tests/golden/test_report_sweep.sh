@@ -134,6 +134,48 @@ expect 0 '' "$kvcap" report precisions.db --sweep 1 --html precisions.html
 grep -q 'Does not fit: <b>weights bf16 · KV bf16</b>, <b>weights bf16 · KV fp8-e4m3</b>' \
   precisions.html || fail "the page does not say what does not fit"
 
+# ---- what can be drawn is drawn ----
+# drawn NAME STDERR SWEEP_ARGUMENTS...: every CSV but that of the points has its picture, but for
+# the one that the note STDERR names.
+drawn() {
+  local name="$1" note="$2" csv
+  shift 2
+  "$kvcap" sweep "$@" --db "$name.db" >/dev/null 2>&1 || fail "$name: the sweep"
+  expect 0 "$note" "$kvcap" report "$name.db" --sweep 1 --out "$name"
+  for csv in "$name"/*.csv; do
+    case "$csv" in *sweep_points.csv) continue ;; esac
+    [ -s "${csv%.csv}.png" ] && [ -s "${csv%.csv}.svg" ] && continue
+    grep -q "note: ${csv%.csv}.svg is left out: " err || fail "$csv has no picture: $(cat err)"
+  done
+}
+here="here.yaml --set workload.limit=20"
+# shellcheck disable=SC2086  # words
+{
+  drawn one-point '' $here --vary pools.serve.parallel.tensor=1,3
+  drawn one-of-a-row '' $here --vary pools.serve.parallel.tensor=1,3 \
+    --vary pools.serve.kv.format=bf16,fp8-e4m3
+  drawn no-output 'sweep_gain.png is left out: no point has output' $here \
+    --set pools.serve.scheduler.max_model_len=10 --vary seed=1,2
+  drawn wide-loads '' $here --vary seed=0,7,18446744073709551615
+  drawn zero-load '' $here --vary seed=0 --vary pools.serve.kv.format=bf16,fp8-e4m3
+  drawn many-series '' $here --vary workload.rate=1,2 \
+    --vary pools.serve.scheduler.max_running=1..9
+}
+# Nothing fits at the first value across.
+drawn first-empty '' here.yaml --set workload.limit=20 --set model=llama-3.1-70b \
+  --vary pools.serve.parallel.tensor=1,4 --vary workload.rate=1,2
+# Any few rows of a table make a picture, or a reason.
+for figure in map frontier pareto cost memory; do
+  for rows in 2 2,3 5 '$'; do
+    [ -e "one/sweep_$figure.csv" ] || fail "one/sweep_$figure.csv"
+    { head -n 1 "one/sweep_$figure.csv"; sed -n "2,\$p" "one/sweep_$figure.csv" |
+      sed -n "${rows}p"; } >few.csv
+    [ "$(wc -l <few.csv)" -gt 1 ] || continue
+    gnuplot -d -c "$plots/sweep_$figure.gp" few.csv few.svg >out 2>err </dev/null ||
+      fail "sweep_$figure.gp, rows $rows: status $? and $(cat err)"
+  done
+done
+
 # ---- what is wrong with the call ----
 expect 3 'there is no sweep 9; the database holds 3' "$kvcap" report map.db --sweep 9
 expect 2 'does not vary "rate"; it varies .*workload.closed.input' \
