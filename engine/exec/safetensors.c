@@ -266,7 +266,13 @@ static enum kc_err open_mapped(struct kc_safetensors *files, const char *path, j
                         "maps \"%.120s\" to something that is not the name of a file beside it",
                         name);
     }
-    if (!have_shard(files, shard)) KC_TRY(open_shard(files, shard, diag));
+    if (have_shard(files, shard)) continue;
+    if (!kc_file_exists(shard)) {
+      return kc_fail_at(diag, KC_ERR_FILE, path, 0, 0,
+                        "maps \"%.120s\" to %.80s, which is not there or cannot be read: download "
+                        "every shard", name, file);
+    }
+    KC_TRY(open_shard(files, shard, diag));
   }
   return KC_OK;
 }

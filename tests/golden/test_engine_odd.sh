@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# timeout: 120
+# timeout: 300
 # The engine and odd input: keys of a config.json that change the computation are honoured or
 # refused by name; tensors that nobody reads are counted; what a device's kernels do not take is bad
 # input; work for hours is refused with its size; a reader that goes away ends the program.

@@ -244,6 +244,8 @@ bars() {
     $at["operation"] == "gemm" && $at["m"] >= 2048 && tflops > best[$at["format"]] {
       best[$at["format"]] = tflops
     }
+    what == "gemm int4_g128" { direct[$at["m"]] += us; matrices[$at["m"]] += 1 }
+    what == "gemm_dequantised int4_g128" { dense[$at["m"]] += us; matrices[$at["m"]] -= 1 }
     $at["operation"] == "tag_check" && $at["entries"] == 65536 { tags = us; warm = $at["warm_us"] }
     END {
       if (emulated) { print "EMULATED: no bar applies"; exit }
@@ -256,6 +258,10 @@ bars() {
       }
       printf "cuBLASLt bf16                 bar 650   %8.1f TFLOP/s\n", best["bfloat16"]
       printf "cuBLASLt fp8                  bar 950   %8.1f TFLOP/s\n", best["fp8"]
+      for (m in dense) {
+        if (matrices[m] == 0 && dense[m] <= direct[m] && (pays == "" || m + 0 < pays)) pays = m + 0
+      }
+      printf "INT4 by way of BF16 pays from m = %s on; KC_DENSE_ROWS should be near it\n", pays
       printf "tag check of 64k entries      bar 5 us  %8.2f us cold, %.2f warm;", tags, warm
       printf " an empty launch %.2f\n", empty
     }' "$out/bench.csv"

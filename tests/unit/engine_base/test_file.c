@@ -262,6 +262,30 @@ static void exists_means_a_readable_regular_file(void **state)
   assert_false(kc_file_exists(""));
 }
 
+/* By any spelling; a device is written to by whoever likes. */
+static void names_of_one_file_are_told(void **state)
+{
+  char there[NAME_BYTES], other[NAME_BYTES], absent[NAME_BYTES], dotted[NAME_BYTES];
+  name_of(state, "a", there);
+  name_of(state, "empty", other);
+  name_of(state, "./a", dotted);
+  name_of(state, "b", absent);
+  write_file(there, "x", 1);
+  write_file(other, "", 0);
+  assert_true(kc_file_same(there, dotted));
+  assert_false(kc_file_same(there, other));
+  assert_false(kc_file_same(there, absent));
+  assert_int_equal(unlink(other), 0);
+  assert_int_equal(link(there, other), 0);
+  assert_true(kc_file_same(there, other));
+  name_of(state, "./b", dotted);
+  assert_true(kc_file_same(absent, dotted)); /* neither is there yet */
+  name_of(state, "./c", dotted);
+  assert_false(kc_file_same(absent, dotted));
+  assert_false(kc_file_same("/nowhere/b", "/nowhere/b"));
+  assert_false(kc_file_same("/dev/null", "/dev/null"));
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -277,6 +301,7 @@ int main(void)
       cmocka_unit_test(a_directory_is_refused),
       cmocka_unit_test(what_may_not_be_read_is_refused),
       cmocka_unit_test(exists_means_a_readable_regular_file),
+      cmocka_unit_test(names_of_one_file_are_told),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -190,7 +190,8 @@ static void shards_follow_the_index(void **state)
       {"{\"weight_map\": {}}", "maps no tensor", KC_ERR_INPUT},
       {"{\"weight\": {}}", "no \"weight_map\"", KC_ERR_INPUT},
       {"nonsense", "no \"weight_map\"", KC_ERR_INPUT},
-      {"{\"weight_map\": {\"x\": \"three.safetensors\"}}", "", KC_ERR_FILE},
+      {"{\"weight_map\": {\"x\": \"three.safetensors\"}}", "three.safetensors, which is not there",
+       KC_ERR_FILE},
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     const enum kc_err err = open_index(bad[i].index, &files, &diag);
