@@ -102,8 +102,8 @@ void kc_compare_print_seconds(const struct kc_serving_log *a, const struct kc_se
 {
   const double last = last_instant(a, b), step = every(last, lines);
   double run_a, wait_a, run_b, wait_b;
-  printf("\n  %6s %12s %12s %12s %12s\n", "second", "running a", "running b", "waiting a",
-         "waiting b");
+  printf("\n  requests by second (a %s, b %s)\n  %6s %12s %12s %12s %12s\n", a->trust, b->trust,
+         "second", "running a", "running b", "waiting a", "waiting b");
   for (double t = step; t <= last; t += step) {
     kc_compare_state(a, t, &run_a, &wait_a);
     kc_compare_state(b, t, &run_b, &wait_b);
