@@ -197,6 +197,8 @@ struct kc_trace_place kc_trace_row_place(const struct kc_trace *trace, uint64_t 
 /* Names of the formats, "azure", ...; NULL beyond the last. */
 const char *kc_trace_format_name(size_t index);
 /* "s", "ms", "us", "ns", "ps"; "" for KC_UNIT_FORMAT. "none", "ceil", "floor". Never NULL. */
+/* What a note counted, by name, where there are names (", "-separated); else "". */
+const char *kc_trace_note_names(const struct kc_trace *trace, enum kc_trace_note note);
 const char *kc_time_unit_name(enum kc_time_unit unit);
 const char *kc_tail_rule_name(enum kc_tail_rule tail);
 

@@ -267,6 +267,22 @@ static void add_stage_kv(struct kc_stage_bill *stage, const struct bill *bill, b
   }
 }
 
+uint64_t kc_fit_bounded_bytes(const struct kc_fit *fit, const struct kc_model *model,
+                              const struct kc_precision *precision,
+                              const struct kc_memory_config *config, uint64_t tokens)
+{
+  const struct kc_stage_bill *decides = &fit->stage[fit->stage_fullest];
+  const uint64_t page = kc_memory_page_size(config);
+  const struct bill bill = {.model = model, .precision = precision, .config = config,
+                            .context_tokens = times(ceil_div(tokens, page), page)};
+  struct kc_stage_bill stage = {.layer_first = decides->layer_first,
+                                .layer_count = decides->layer_count};
+  KC_ASSERT(tokens > 0 && fit->stage_count > 0);
+  add_stage_kv(&stage, &bill, fit->stage_fullest + 1 == fit->stage_count);
+  KC_ASSERT(stage.kv_token_bytes == decides->kv_token_bytes);
+  return stage.kv_request_bytes;
+}
+
 /* ---- the bill ---- */
 
 /* Where the rule starts: total, free, the fraction and what is usable of it. */
@@ -510,6 +526,10 @@ enum kc_err kc_fit_compute(struct kc_fit *fit, const struct kc_model *model,
   fit->page_size = (uint32_t)page;
   fit->checkpoint_bytes = kc_model_checkpoint_bytes(model, precision);
   fit->parameters = kc_model_parameters(model);
+  for (uint32_t i = 0; i < model->kv_group_count; i++) {
+    const struct kc_kv_group *group = &model->kv_group[i];
+    fit->windows_per_token |= group->bounded_store && is_charged_per_token(model, group);
+  }
   fill_usable(fit, &bill);
   fill_stages(fit, &bill);
   fill_concurrency(fit, &bill);

@@ -17,7 +17,7 @@
  * What a token costs: layers whose KV grows with the context are charged per token; layers that
  * keep a bounded window, or a state, are charged per request, for `concurrency` requests. A model
  * that has only bounded windows is charged per token all the same, because a pool of tokens must
- * mean something.
+ * mean something; kc_fit.windows_per_token says so.
  */
 #ifndef KC_ENGINE_MEMORY_BUDGET_H
 #define KC_ENGINE_MEMORY_BUDGET_H
@@ -107,6 +107,7 @@ struct kc_fit {
   uint64_t kv_budget_bytes;             /* deciding stage, per GPU */
   uint64_t kv_token_bytes;              /* per token per GPU, deciding stage */
   uint64_t kv_request_bytes;
+  bool windows_per_token;               /* every layer is bounded, and tokens pay as if they grew */
   uint64_t kv_bounded_bytes;            /* kv_request_bytes times the requests to hold */
   uint64_t pages;                       /* whole pages of the pool: least over the stages */
   uint32_t page_size;                   /* tokens, as used */
@@ -132,6 +133,13 @@ struct kc_fit {
 enum kc_err kc_fit_compute(struct kc_fit *fit, const struct kc_model *model,
                            const struct kc_precision *precision, const struct kc_gpu *gpu,
                            const struct kc_memory_config *config, struct kc_diag *diag);
+
+/* Bytes per GPU that a request of `tokens` keeps in bounded layers, on the stage that decides:
+ * whole pages of each window, as far as the request fills it, and states of linear layers. At most
+ * fit->kv_request_bytes when that was computed without a context. O(groups x layers). */
+uint64_t kc_fit_bounded_bytes(const struct kc_fit *fit, const struct kc_model *model,
+                              const struct kc_precision *precision,
+                              const struct kc_memory_config *config, uint64_t tokens);
 
 /* Fills fit->change for a fit that failed, or leaves has_change false when no single change fits.
  * `gpus`: other kinds to try, nearest first; the one in use may be among them. */

@@ -122,7 +122,10 @@ static void read_experts(struct kc_build *build, const char *count_key)
   }
 }
 
-/* Sliding windows of Mistral's and Qwen's configs: off unless the config switches them on. */
+/* Sliding windows of Mistral's and Qwen's configs: off unless the config switches them on. Qwen's
+ * has them from layer 28 on where it does not say (transformers, Qwen2Config, Qwen3Config). */
+enum { QWEN_WINDOW_LAYERS = 28 };
+
 static void add_kv_optional_window(struct kc_build *build)
 {
   struct kc_hf *hf = build->hf;
@@ -131,7 +134,8 @@ static void add_kv_optional_window(struct kc_build *build)
   const bool used = kc_hf_bool_or(hf, "use_sliding_window", kc_hf_has(hf, "sliding_window"));
   const uint32_t window = kc_hf_u32_or(hf, "sliding_window", 1, WINDOW_MAX, 0);
   if (used && window > 0 && !kc_build_layer_types(build, "sliding_attention", &sliding)) {
-    const uint32_t from = kc_hf_u32_or(hf, "max_window_layers", 0, KC_LAYERS_MAX, 0);
+    const uint32_t fallback = kc_hf_has(hf, "use_sliding_window") ? QWEN_WINDOW_LAYERS : 0;
+    const uint32_t from = kc_hf_u32_or(hf, "max_window_layers", 0, KC_LAYERS_MAX, fallback);
     const struct kc_layer_set before =
         kc_layers_first(from < build->model->layers ? from : build->model->layers);
     sliding = kc_layers_without(all, &before);

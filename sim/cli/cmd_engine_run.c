@@ -461,9 +461,8 @@ static enum kc_err load_scenario(struct session *s, const char *path)
 static int run_session(struct session *s, const char *path)
 {
   struct kc_diag diag = {0};
-  char found[KC_DIAG_PATH_BYTES];
   if (s->arguments->trace_given &&
-      kc_trace_find(s->arguments->trace, path, found, &diag) != KC_OK) {
+      kc_cli_trace_check(s->arguments->trace, path, &diag) != KC_OK) {
     diag.code = KC_ERR_FILE;
     return kc_cli_fail(&diag);
   }

@@ -379,7 +379,10 @@ int kc_cmd_plan(int argc, char **argv)
   size_t given;
   const int status = kc_cli_arguments(&usage, &a, argc, argv, path, &given);
   if (status >= 0) return status;
-  if (check_rate_options(&a, &diag) != KC_OK) return kc_cli_fail(&diag);
+  if (check_rate_options(&a, &diag) != KC_OK ||
+      (a.trace_given && kc_cli_trace_check(a.trace, path[0], &diag) != KC_OK)) {
+    return kc_cli_fail(&diag);
+  }
   struct kc_plan_request *request = calloc(1, sizeof *request);
   kc_cli_sets_fill(&base, &a.sets, a.trace_given ? a.trace : NULL, NULL);
   const enum kc_err err = request == NULL

@@ -146,6 +146,9 @@ int kc_cmd_precision(int argc, char **argv)
     return kc_cli_fail(&diag);
   }
   kc_cli_sets_fill(&base, &a.sets, a.trace_given ? a.trace : NULL, NULL);
+  if (a.trace_given && kc_cli_trace_check(a.trace, path[0], &diag) != KC_OK) {
+    return kc_cli_fail(&diag);
+  }
   const struct kc_precision_question question = {
       .path = path[0], .sets = base.item, .set_count = base.count,
       .weights = a.weights_given ? a.weights : NULL, .kv = a.kv_given ? a.kv : NULL,

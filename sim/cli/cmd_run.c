@@ -335,8 +335,7 @@ int kc_cmd_run(int argc, char **argv)
   int status = 8;
   if (problems != NULL && scenario != NULL) {
     struct kc_diag diag;
-    char found[KC_DIAG_PATH_BYTES];
-    if (a.trace_given && kc_trace_find(a.trace, path[0], found, &diag) != KC_OK) {
+    if (a.trace_given && kc_cli_trace_check(a.trace, path[0], &diag) != KC_OK) {
       diag.code = KC_ERR_FILE;
       status = kc_cli_fail(&diag);
     } else if (load_scenario(scenario, path[0], &a, problems) != KC_OK) {

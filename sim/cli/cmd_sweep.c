@@ -277,6 +277,9 @@ int kc_cmd_sweep(int argc, char **argv)
   struct kc_sweep sweep = {.path = path[0], .sets = base.item, .grid = &grid, .bill_only = a.bill,
                            .threads = kc_sweep_threads(a.threads),
                            .version = KVCAP_VERSION, .interrupted = kc_interrupt_wanted};
+  if (a.trace_given && kc_cli_trace_check(a.trace, path[0], &diag) != KC_OK) {
+    return kc_cli_fail(&diag);
+  }
   kc_cli_sets_fill(&base, &a.sets, a.trace_given ? a.trace : NULL, NULL);
   sweep.set_count = base.count;
   sweep.inputs = kc_inputs_create();

@@ -128,6 +128,8 @@ static int add_kv(json_t *root, const struct fit_question *question, const struc
   bad |= json_object_set_new(root, "kv_tokens_balanced", whole(fit->kv_tokens_balanced));
   bad |= json_object_set_new(root, "kv_bytes_per_token", whole(fit->kv_token_bytes));
   bad |= json_object_set_new(root, "kv_bytes_per_request", whole(fit->kv_request_bytes));
+  bad |= json_object_set_new(root, "windows_charged_per_token",
+                             json_boolean(fit->windows_per_token));
   bad |= json_object_set_new(root, "kv_budget_bytes", whole(fit->kv_budget_bytes));
   bad |= json_object_set_new(root, "kv_bounded_bytes", whole(fit->kv_bounded_bytes));
   bad |= json_object_set_new(root, "pages", whole(fit->pages));

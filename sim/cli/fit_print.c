@@ -159,6 +159,10 @@ static void print_costs(const struct kc_fit *fit)
     printf(", of a request's bounded layers %s B", grouped(fit->kv_request_bytes, request));
   }
   printf("\n");
+  if (fit->windows_per_token) {
+    printf("Every layer has a window; a token is charged as if it were kept, so what a request "
+           "holds beyond\nits windows is overstated\n");
+  }
 }
 
 /* ---- the answer ---- */
@@ -187,6 +191,10 @@ static void print_yes(const struct fit_question *question, const struct kc_fit *
            fit->concurrency_max == 1 ? "" : "s", grouped(question->config.context, context));
   }
   printf("\n");
+  if (fit->kv_request_bytes > 0 && fit->kv_bounded_bytes == 0) {
+    printf("      with no request running: each takes %s bytes of that for its bounded layers, as "
+           "`kvcap run` counts\n", grouped(fit->kv_request_bytes, tokens));
+  }
   if (question->replicas > 1) print_replicas(question, fit);
 }
 

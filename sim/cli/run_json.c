@@ -146,6 +146,9 @@ static void add_memory(json_t *root, const struct kc_run *run)
   json_object_set_new(root, "page_size", count(page_size));
   json_object_set_new(root, "kv_bytes_per_token", count(fit->kv_token_bytes));
   json_object_set_new(root, "kv_budget_bytes", count(fit->kv_budget_bytes));
+  json_object_set_new(root, "windows_charged_per_token", json_boolean(fit->windows_per_token));
+  json_object_set_new(root, "bounded_bytes", count(run->bounded_bytes));
+  json_object_set_new(root, "bounded_requests", count(run->bounded_requests));
   json_object_set_new(root, "weights_per_gpu_bytes", count(fit->weights_bytes));
   json_object_set_new(root, "gpus", count(kc_run_gpus(run->scenario)));
 }

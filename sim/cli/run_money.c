@@ -62,6 +62,7 @@ static json_t *api_json(const struct kc_run *run, const struct kc_spending *s)
   json_object_set_new(object, "output_usd_per_mtok", json_real(price->api_output_usd));
   json_object_set_new(object, "usd", maybe(s->api_usd));
   json_object_set_new(object, "ratio", maybe(s->api_ratio));
+  json_object_set_new(object, "ratio_without_cold_starts", maybe(s->api_ratio_warm));
   json_object_set_new(object, "break_even_requests_per_s", maybe(s->break_even_req_s));
   json_object_set_new(object, "break_even_share", maybe(s->break_even_share));
   return object;
@@ -81,6 +82,7 @@ void kc_run_money_json(json_t *root, const struct kc_run *run)
   json_object_set_new(cost, "cached_share", json_real(s.cached_share));
   json_object_set_new(cost, "decode_share", json_real(s.decode_share));
   json_object_set_new(cost, "price", mix_json(run));
+  json_object_set_new(cost, "usd_per_hour", maybe(s.hour_usd));
   json_object_set_new(cost, "usd", maybe(s.usd));
   json_object_set_new(cost, "parts_usd", parts_json(&s));
   json_object_set_new(cost, "usd_per_mtok_input", maybe(s.input_mtok_usd));
@@ -131,7 +133,8 @@ static void print_hours(const struct kc_spending *s)
   printf("            $%.2f for %.4g GPU-hours, %.1f %% of them idle", s->usd.value, s->gpu_hours,
          100 * s->idle_hours / s->gpu_hours);
   if (s->cold_hours > 0) printf(", %.1f %% cold starts", 100 * s->cold_hours / s->gpu_hours);
-  printf("\n");
+  printf("\n            the deployment $%.2f an hour, $%.0f a month of 730 hours, $%.0f a year\n",
+         s->hour_usd.value, 730 * s->hour_usd.value, 8760 * s->hour_usd.value);
 }
 
 static void print_cost(const struct kc_run *run, const struct kc_spending *s)
@@ -165,8 +168,12 @@ static void print_api(const struct kc_spending *s)
   if (!s->api_usd.known) return;
   printf("  API       $%.2f for the same tokens", s->api_usd.value);
   if (s->api_ratio.known) printf("; own GPUs cost %.2f times that", s->api_ratio.value);
+  if (s->api_ratio_warm.known && s->cold_hours > 0) {
+    printf(" (%.2f without cold starts)", s->api_ratio_warm.value);
+  }
   if (s->break_even_req_s.known) {
-    printf("; break-even at %.3g requests/s", s->break_even_req_s.value);
+    printf(",\n            break-even without cold starts at %.3g requests/s",
+           s->break_even_req_s.value);
     if (s->break_even_share.known) {
       printf(", %.1f %% of what they can serve", 100 * s->break_even_share.value);
     }
@@ -179,7 +186,7 @@ static void print_energy(const struct kc_run *run, const struct kc_spending *s)
   const struct kc_gpu *gpu = &run->scenario->pool[0].gpu;
   if (!s->joules_per_token.known) return;
   printf("  energy    %.3g J per output token, %.4g kWh", s->joules_per_token.value, s->kwh);
-  if (s->energy_usd.known) printf(" ($%.2f)", s->energy_usd.value);
+  if (s->energy_usd.known) printf(" ($%.2f, not part of the cost)", s->energy_usd.value);
   printf("; assumed: a GPU draws %.0f W idle, %.0f W busy", gpu->idle_w, gpu->power_w);
   if (run->scenario->energy.pue > 1) printf(", PUE %.2f", run->scenario->energy.pue);
   printf("\n");

@@ -213,8 +213,9 @@ static void print_trace(const struct kc_run *run)
   }
   for (int i = 0; i < KC_NOTES; i++) {
     if (t->note[i] == 0) continue;
-    printf("            %s %s\n", kc_run_grouped(t->note[i], a),
-           kc_trace_note_text((enum kc_trace_note)i));
+    const char *names = kc_trace_note_names(t, (enum kc_trace_note)i);
+    printf("            %s %s%s%s\n", kc_run_grouped(t->note[i], a),
+           kc_trace_note_text((enum kc_trace_note)i), names[0] != '\0' ? ": " : "", names);
   }
   print_assumed(run);
 }
@@ -262,10 +263,15 @@ static void print_memory(const struct kc_run *run)
          kc_run_grouped((uint64_t)run->pages * page_size, tokens),
          kc_run_grouped(run->pages, pages), page_size,
          run->result.replicas > 1 ? " in each replica" : "");
+  if (fit->windows_per_token) {
+    printf("            every layer has a window; tokens are charged as if they were all kept\n");
+  }
   if (run->bounded_bytes > 0) {
-    char bounded[48];
+    char bounded[48], requests[32];
     kc_format_bytes(run->bounded_bytes, 2, bounded);
-    printf("            of the KV, %s hold the windowed layers of the running requests\n", bounded);
+    printf("            of the KV, %s hold the windowed layers of %s running requests%s\n", bounded,
+           kc_run_grouped(run->bounded_requests, requests),
+           run->bounded_limit ? ", as many as fit with their pages: no more run at once" : "");
   }
 }
 
@@ -313,15 +319,29 @@ static void print_latencies(const struct kc_run *run)
   print_statistic("E2E", &s->e2e, "requests");
 }
 
+static bool has_limits(const struct kc_scenario *scenario)
+{
+  const struct kc_clients_spec *clients = &scenario->workload.clients;
+  bool any = scenario->slo_ttft_p95_ms > 0 || scenario->slo_tpot_p95_ms > 0;
+  for (uint32_t i = 0; clients->classes_given && i < clients->class_count; i++) {
+    any = any || clients->class[i].ttft_ms > 0 || clients->class[i].tpot_ms > 0;
+  }
+  return any;
+}
+
 /* Near a limit small errors of the step time become large errors of waiting times: say how near. */
 static void print_headroom(const struct kc_run *run)
 {
   static const double near = 0.15;
   const struct kc_run_load load = kc_run_load_of(run);
   if (!load.known) return;
-  printf("  headroom  %.1f %%: %.1f %% of the %.2f requests/s that could be served for ever (%s),"
-         "\n            KV at %.1f %%, batch at %.1f %%\n", 100.0 * load.headroom,
+  printf("  headroom  %.1f %%: %.1f %% of about %.2f requests/s that could be served for ever, "
+         "however\n            late (%s); KV at %.1f %%, batch at %.1f %%\n", 100.0 * load.headroom,
          100.0 * load.rate, load.served_s, trust_word(run), 100.0 * load.kv, 100.0 * load.batch);
+  if (has_limits(run->scenario) && load.rate < 1) {
+    printf("            its limits end sooner: kvcap plan --max-rate finds the rate that keeps "
+           "them\n");
+  }
   if (load.headroom >= near) return;
   if (load.rate >= 1) {
     printf("            saturated: more arrives than can be served, and waiting grows as long as\n"
@@ -407,24 +427,35 @@ static void print_oom(const struct kc_run *run)
 }
 
 static void print_slo(const char *name, double limit_ms, const struct kc_statistic *s,
-                      const char *trust)
+                      const struct kc_run *run)
 {
+  const uint64_t lost = kc_run_lost(run), all = run->result.summary.requests_total;
+  char a[32], b[32];
   if (limit_ms <= 0) return;
   if (s->count == 0) {
     printf("  SLO       %s p95 against %.2f: not known, no request was served\n", name, limit_ms);
     return;
   }
   const double value = (double)s->p95_ps / (double)KC_PS_PER_MS;
-  printf("  SLO       %s p95 %.2f ms against %.2f: %s (%s)\n", name, value, limit_ms,
-         value <= limit_ms ? "met" : "missed", trust);
+  printf("  SLO       %s p95 %.2f ms against %.2f: ", name, value, limit_ms);
+  if (value <= limit_ms && 20 * lost > all) {
+    printf("missed, as %s of %s requests had no answer (%s)\n", kc_run_grouped(lost, a),
+           kc_run_grouped(all, b), trust_word(run));
+    return;
+  }
+  printf("%s (%s)", value <= limit_ms ? "met" : "missed", trust_word(run));
+  if (lost > 0) {
+    printf("; without %s of %s requests, which had no answer", kc_run_grouped(lost, a),
+           kc_run_grouped(all, b));
+  }
+  printf("\n");
 }
 
 static void print_cost(const struct kc_run *run)
 {
   const struct kc_scenario *scenario = run->scenario;
-  print_slo("TTFT", scenario->slo_ttft_p95_ms, &run->result.summary.ttft,
-            trust_word(run));
-  print_slo("TPOT", scenario->slo_tpot_p95_ms, &run->result.summary.tpot, trust_word(run));
+  print_slo("TTFT", scenario->slo_ttft_p95_ms, &run->result.summary.ttft, run);
+  print_slo("TPOT", scenario->slo_tpot_p95_ms, &run->result.summary.tpot, run);
   kc_run_money_print(run);
   printf("  result    sha256 %s, seed %" PRIu64 "\n", run->result.summary.result_sha256,
          scenario->seed);

@@ -12,6 +12,22 @@ enum kc_err kc_run_demands_parse(struct kc_run_demands *demands, const struct kc
                                "require", diag);
 }
 
+/* True when more requests had no answer than a percentile leaves out: what was answered meets it,
+ * all requests do not. */
+static bool lost_too_many(const struct kc_requirement *r, const struct kc_run *run)
+{
+  static const enum kc_figure means[] = {KC_FIGURE_TTFT_MEAN_MS, KC_FIGURE_TPOT_MEAN_MS,
+                                         KC_FIGURE_ITL_MEAN_MS, KC_FIGURE_E2E_MEAN_MS};
+  const uint64_t lost = kc_run_lost(run), all = run->result.summary.requests_total;
+  KC_ASSERT(lost <= all);
+  if (!kc_require_wants_low(r->sense)) return false;
+  for (size_t i = 0; i < sizeof means / sizeof means[0]; i++) {
+    const int p = kc_figure_percentile(r->figure, means[i]);
+    if (p > 0) return 100 * lost > (uint64_t)(100 - p) * all;
+  }
+  return false;
+}
+
 /* Looks at the run; returns how many were missed. */
 static uint32_t check(const struct kc_run_demands *demands, const struct kc_run *run,
                       struct kc_require_outcome outcome[KC_REQUIREMENTS_MAX])
@@ -23,6 +39,7 @@ static uint32_t check(const struct kc_run_demands *demands, const struct kc_run 
   kc_figures_of_run(run, &figures);
   for (uint32_t i = 0; i < demands->count; i++) {
     outcome[i] = kc_requirement_check(&demands->item[i], &figures);
+    outcome[i].met = outcome[i].met && !lost_too_many(&demands->item[i], run);
     missed += !outcome[i].met;
   }
   return missed;
@@ -69,7 +86,10 @@ json_t *kc_run_demands_json(const struct kc_run_demands *demands, const struct k
     json_object_set_new(object, "difference_percent",
                         has_percent ? json_real(percent) : json_null());
     json_object_set_new(object, "reason",
-                        o->known ? json_null() : json_string(kc_figure_absence(run, r->figure)));
+                        !o->known ? json_string(kc_figure_absence(run, r->figure))
+                        : lost_too_many(r, run) ? json_string("more requests had no answer than "
+                                                              "the percentile leaves out")
+                                                : json_null());
     json_array_append_new(array, object);
   }
   return array;
@@ -89,6 +109,12 @@ static void print_demand(const struct kc_requirement *r, const struct kc_require
   }
   printf("%s, %s", o->met ? "met" : "MISSED", kc_figure_text(r->figure, o->value, text));
   const double over = o->value - r->limit;
+  if (lost_too_many(r, run)) {
+    printf(" of what was answered: %llu of %llu requests had no answer, more than it leaves out\n",
+           (unsigned long long)kc_run_lost(run),
+           (unsigned long long)run->result.summary.requests_total);
+    return;
+  }
   if (!o->met && over == 0) printf(", the bound itself");
   if (!o->met && over != 0) {
     printf("; %s too %s", kc_figure_text(r->figure, over < 0 ? -over : over, text),

@@ -5,7 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <unistd.h>
+
 #include "engine/base/check.h"
+#include "sim/cli/cli.h"
+#include "sim/scenario/scenario.h"
 
 void kc_cli_sets_fill(struct kc_cli_sets *out, const struct kc_option_list *sets,
                       const char *trace, const char *format)
@@ -22,6 +26,19 @@ void kc_cli_sets_fill(struct kc_cli_sets *out, const struct kc_option_list *sets
     out->item[out->count++] = out->format;
   }
   for (size_t i = 0; i < sets->count; i++) out->item[out->count++] = sets->item[i];
+}
+
+enum kc_err kc_cli_trace_check(const char *trace, const char *scenario, struct kc_diag *diag)
+{
+  char found[KC_DIAG_PATH_BYTES], near[2 * KC_DIAG_PATH_BYTES];
+  const char *slash = strrchr(scenario, '/');
+  const int folder = slash == NULL ? 0 : (int)(slash - scenario) + 1;
+  KC_TRY(kc_trace_find(trace, scenario, found, diag));
+  snprintf(near, sizeof near, "%.*s%s", folder, scenario, trace);
+  if (strcmp(trace, "-") == 0 || kc_trace_exists(trace) || kc_trace_exists(near)) return KC_OK;
+  kc_text_clean(found);
+  kc_cli_note("there is no %s here; the one that is replayed is %s", trace, found);
+  return KC_OK;
 }
 
 /* ---- as a command ---- */

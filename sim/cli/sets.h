@@ -16,6 +16,10 @@ struct kc_cli_sets {
 void kc_cli_sets_fill(struct kc_cli_sets *out, const struct kc_option_list *sets,
                       const char *trace, const char *format);
 
+/* Looks for the trace of --trace where the scenario will: KC_ERR_FILE when it is nowhere. One that
+ * lies neither here nor beside the scenario, but among the program's own, is named in a note. */
+enum kc_err kc_cli_trace_check(const char *trace, const char *scenario, struct kc_diag *diag);
+
 /* "kvcap run s.yaml --set a=b", ready for a shell, where `start` is "kvcap run"; heap, NULL when
  * memory ran out. */
 char *kc_cli_sets_command(const char *start, const char *path, const char *const *sets,

@@ -132,10 +132,9 @@ static void print_notes(const struct kc_trace *trace)
   char count[32];
   for (unsigned note = 0; note < KC_NOTES; note++) {
     if (trace->note[note] == 0) continue;
-    const bool names = note == KC_NOTE_IGNORED_COLUMNS && trace->ignored_columns[0] != '\0';
+    const char *names = kc_trace_note_names(trace, (enum kc_trace_note)note);
     printf("  note       %s %s%s%s\n", grouped(trace->note[note], count),
-           kc_trace_note_text((enum kc_trace_note)note), names ? ": " : "",
-           names ? trace->ignored_columns : "");
+           kc_trace_note_text((enum kc_trace_note)note), names[0] != '\0' ? ": " : "", names);
   }
 }
 

@@ -37,10 +37,9 @@ void kc_cli_trace_notes(const struct kc_trace *trace)
   KC_ASSERT(trace != NULL);
   for (unsigned note = 0; note < KC_NOTES; note++) {
     if (trace->note[note] == 0) continue;
-    const bool names = note == KC_NOTE_IGNORED_COLUMNS && trace->ignored_columns[0] != '\0';
+    const char *names = kc_trace_note_names(trace, (enum kc_trace_note)note);
     kc_cli_note("%s: %" PRIu64 " %s%s%s", trace->path, trace->note[note],
-                kc_trace_note_text((enum kc_trace_note)note), names ? ": " : "",
-                names ? trace->ignored_columns : "");
+                kc_trace_note_text((enum kc_trace_note)note), names[0] != '\0' ? ": " : "", names);
   }
 }
 

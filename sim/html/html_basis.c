@@ -59,10 +59,10 @@ static void write_headroom(const struct kc_html *page, size_t run)
   if (kc_html_cell(page, run, "headroom_percent") == NULL) return;
   fputs(" Headroom to the nearest limit: ", out);
   kc_html_cell_figure(page, "span", "", run, "headroom_percent", KC_ROUND_TENTH);
-  fputs(" % (", out);
+  fputs(" % (about ", out);
   kc_html_cell_figure(page, "span", "", run, "most_requests_per_s", KC_ROUND_READING);
-  fputs(" requests/s could be served for ever); near a limit, waiting times are far less certain "
-        "than the step times they come from.", out);
+  fputs(" requests/s could be served for ever, however late); near a limit, waiting times are far "
+        "less certain than the step times they come from.", out);
 }
 
 /* The cells before the reason. `run` says whose trust it is; `named` whether that is said. */

@@ -47,7 +47,9 @@ const char *kc_figure_absence(const struct kc_run *run, enum kc_figure figure)
   case KC_FIGURE_SLO_SHARE: return "the scenario states no limits (slo, or those of classes)";
   case KC_FIGURE_HIT_RATE: return "prompts are not known, or nothing was cached";
   case KC_FIGURE_OOM_S: return "memory never ran out";
-  case KC_FIGURE_HEADROOM: return "only an open loop has a distance to saturation";
+  case KC_FIGURE_HEADROOM:
+    return "only an open loop in which no request was refused for its size has a distance to "
+           "saturation";
   case KC_FIGURE_OUTPUT_TOK_S_USER: return "no completed request had two output tokens";
   case KC_FIGURE_JOULES_PER_TOKEN: return "no output token was produced";
   case KC_FIGURE_USD_TOTAL:

@@ -79,6 +79,39 @@ static double part_of(double value, double whole)
   return whole > 0 ? value / whole : 0;
 }
 
+/* Some requests were too large for the pool or a limit, whatever the load. */
+static bool refused_for_size(const struct kc_summary *s)
+{
+  static const enum kc_reason size[] = {KC_REASON_PROMPT_TOO_LONG, KC_REASON_NEVER_FITS,
+                                        KC_REASON_PROMPT_OVER_BUDGET, KC_REASON_OUTGREW_POOL,
+                                        KC_REASON_POOL_TOO_SMALL};
+  uint64_t refused = 0;
+  for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
+    refused += s->requests_by_reason[size[i]];
+  }
+  KC_ASSERT(refused <= s->requests_total);
+  return refused > 0;
+}
+
+static void mean_of_rows(const struct kc_run *run, uint64_t *input, uint64_t *output)
+{
+  uint64_t in = 0, out = 0;
+  KC_ASSERT(run->request_count > 0);
+  for (uint32_t i = 0; i < run->request_count; i++) {
+    in += run->requests[i].input_tokens;
+    out += run->requests[i].output_tokens;
+  }
+  *input = in / run->request_count;
+  *output = out / run->request_count;
+}
+
+uint64_t kc_run_lost(const struct kc_run *run)
+{
+  const uint64_t *by = run->result.summary.requests_by_status;
+  KC_ASSERT(run->predicted != NULL);
+  return by[KC_STATUS_REJECTED] + by[KC_STATUS_FAILED] + by[KC_STATUS_TIMED_OUT];
+}
+
 struct kc_run_load kc_run_load_of(const struct kc_run *run)
 {
   const struct kc_summary *s = &run->result.summary;
@@ -86,12 +119,13 @@ struct kc_run_load kc_run_load_of(const struct kc_run *run)
   const struct kc_run_balance fullest = kc_run_balance_of(&run->result);
   struct kc_run_load load = {.nearest = "rate"};
   const uint64_t ended = s->requests_by_status[KC_STATUS_COMPLETED];
-  if (run->scenario->workload.is_closed || run->sessions || ended == 0 ||
+  if (run->scenario->workload.is_closed || run->sessions || ended == 0 || refused_for_size(s) ||
       run->trace.span_ps <= 0) {
     return load;
   }
-  const uint64_t input = s->input_tokens_completed / ended;
-  const uint64_t output = s->output_tokens_completed / ended;
+  uint64_t input = s->input_tokens_completed / ended;
+  uint64_t output = s->output_tokens_completed / ended;
+  if (ended < s->requests_total) mean_of_rows(run, &input, &output); /* not of the lucky ones */
   load.known = true;
   load.served_s = (double)run->result.replicas /
                   kc_run_request_seconds(run, input > 0 ? input : 1, output > 0 ? output : 1);

@@ -29,42 +29,6 @@ uint32_t kc_run_gpus(const struct kc_scenario *scenario)
 
 /* ---- memory ---- */
 
-/* Layers with a window keep a bounded part of each running request beside the pool. */
-static enum kc_err take_bounded(struct kc_run *run, struct kc_diag *diag)
-{
-  const struct kc_pool_spec *pool = pool_of(run);
-  const struct kc_workload_spec *work = &run->scenario->workload;
-  uint64_t holders = pool->sched.max_running;
-  if (work->is_closed && work->closed.concurrency < holders) holders = work->closed.concurrency;
-  run->bounded_bytes = run->fit.rule == KC_RULE_FIXED ? 0 : run->fit.kv_request_bytes * holders;
-  const uint64_t page_bytes = run->fit.kv_token_bytes * pool->sched.page_size;
-  KC_ASSERT(page_bytes > 0);
-  const uint64_t taken = (run->bounded_bytes + page_bytes - 1) / page_bytes;
-  if (taken >= run->fit.pages) {
-    return kc_fail_at(diag, KC_ERR_NO_FIT, run->scenario->path, 0, 0,
-                      "windowed layers of %llu requests need %llu bytes per GPU and the KV "
-                      "budget is %llu: lower scheduler.max_running",
-                      (unsigned long long)holders, (unsigned long long)run->bounded_bytes,
-                      (unsigned long long)run->fit.kv_budget_bytes);
-  }
-  const uint64_t pages = run->fit.pages - taken;
-  if (pages > KC_POOL_PAGES_MAX) {
-    return kc_fail_at(diag, KC_ERR_LIMIT, run->scenario->path, 0, 0,
-                      "the pool would have %llu pages; at most %u are supported: raise "
-                      "kv.page_size",
-                      (unsigned long long)pages, (unsigned)KC_POOL_PAGES_MAX);
-  }
-  run->pages = (uint32_t)pages;
-  run->max_running = pool->sched.max_running;
-  if (!pool->max_running_given && pool->policy->request_limit != NULL) {
-    const uint64_t pool_tokens = pages * pool->sched.page_size;
-    const uint32_t limit = pool->policy->request_limit(&pool->sched, pool_tokens);
-    if (limit > 0) run->max_running = limit;
-  }
-  KC_ASSERT(run->max_running > 0);
-  return KC_OK;
-}
-
 enum kc_err kc_run_no_fit(const struct kc_scenario *scenario, const struct kc_fit *fit,
                           struct kc_diag *diag)
 {
@@ -84,7 +48,7 @@ static enum kc_err compute_memory(struct kc_run *run, struct kc_diag *diag)
   if (!fit->fits) return kc_run_no_fit(run->scenario, fit, diag);
   KC_ASSERT(run->fit.pages > 0);
   KC_ASSERT(run->fit.page_size == pool->sched.page_size);
-  return take_bounded(run, diag);
+  return KC_OK;
 }
 
 /* ---- workload ---- */
@@ -272,6 +236,86 @@ static enum kc_err prepare_workload(struct kc_run *run, struct kc_diag *diag)
   return prepare_contents(run, rows, diag);
 }
 
+/* ---- the pool ---- */
+
+/* What requests of the workload hold in the mean: bytes of bounded layers, tokens. */
+struct mean_request {
+  double bounded_bytes, tokens;
+};
+
+static struct mean_request mean_request(const struct kc_run *run)
+{
+  const struct kc_pool_spec *pool = pool_of(run);
+  const struct kc_workload_spec *work = &run->scenario->workload;
+  const struct kc_request *rows = run->sessions ? run->rows : run->requests;
+  const uint64_t count = work->is_closed ? 1 : run->request_count;
+  uint64_t bytes = 0, tokens = 0;
+  KC_ASSERT(rows != NULL && count > 0);
+  for (uint64_t i = 0; i < count; i++) {
+    const uint64_t length = work->is_closed
+                                ? (uint64_t)work->closed.input_tokens + work->closed.output_tokens
+                                : (uint64_t)rows[i].input_tokens + rows[i].output_tokens;
+    tokens += length;
+    bytes += kc_fit_bounded_bytes(&run->fit, &run->scenario->model, &pool->precision,
+                                  &pool->memory, length > 0 ? length : 1);
+  }
+  return (struct mean_request){(double)bytes / (double)count, (double)tokens / (double)count};
+}
+
+/* The share of bounded layers: see the header. */
+static void take_bounded(struct kc_run *run)
+{
+  const struct kc_workload_spec *work = &run->scenario->workload;
+  const struct kc_fit *fit = &run->fit;
+  run->max_running = pool_of(run)->sched.max_running;
+  if (fit->rule == KC_RULE_FIXED || fit->kv_request_bytes == 0) return;
+  const struct mean_request mean = mean_request(run);
+  const double each = mean.bounded_bytes + mean.tokens * (double)fit->kv_token_bytes;
+  const double together = (double)fit->kv_budget_bytes / each;
+  KC_ASSERT(each > 0);
+  if (together < run->max_running) {
+    run->max_running = together > 1 ? (uint32_t)together : 1;
+    run->bounded_limit = true;
+  }
+  const uint32_t most = work->is_closed ? work->closed.concurrency : UINT32_MAX;
+  run->bounded_requests = run->max_running < most ? run->max_running : most;
+  run->bounded_bytes = (uint64_t)((double)run->bounded_requests * mean.bounded_bytes);
+}
+
+static enum kc_err size_pool(struct kc_run *run, struct kc_diag *diag)
+{
+  const struct kc_pool_spec *pool = pool_of(run);
+  const uint64_t page_bytes = run->fit.kv_token_bytes * pool->sched.page_size;
+  KC_ASSERT(page_bytes > 0);
+  take_bounded(run);
+  const uint64_t taken = (run->bounded_bytes + page_bytes - 1) / page_bytes;
+  if (taken >= run->fit.pages) {
+    return kc_fail_at(diag, KC_ERR_NO_FIT, run->scenario->path, 0, 0,
+                      "the windowed layers of %u requests need %llu bytes per GPU and leave no "
+                      "page of the KV budget of %llu: give the KV a smaller format, or more memory",
+                      run->bounded_requests, (unsigned long long)run->bounded_bytes,
+                      (unsigned long long)run->fit.kv_budget_bytes);
+  }
+  const uint64_t pages = run->fit.pages - taken;
+  if (pages > KC_POOL_PAGES_MAX) {
+    return kc_fail_at(diag, KC_ERR_LIMIT, run->scenario->path, 0, 0,
+                      "the pool would have %llu pages; at most %u are supported: raise "
+                      "kv.page_size",
+                      (unsigned long long)pages, (unsigned)KC_POOL_PAGES_MAX);
+  }
+  run->pages = (uint32_t)pages;
+  if (!pool->max_running_given && pool->policy->request_limit != NULL) {
+    const uint64_t pool_tokens = pages * pool->sched.page_size;
+    const uint32_t limit = pool->policy->request_limit(&pool->sched, pool_tokens);
+    if (limit > 0 && (!run->bounded_limit || limit < run->max_running)) {
+      run->max_running = limit;
+      run->bounded_limit = false;
+    }
+  }
+  KC_ASSERT(run->max_running > 0);
+  return KC_OK;
+}
+
 /* ---- step model and replay ---- */
 
 static enum kc_err load_kernels(struct kc_run *run, struct kc_diag *diag)
@@ -383,6 +427,7 @@ static enum kc_err prepare(struct kc_run *run, struct kc_diag *diag)
   KC_TRY(compute_memory(run, diag));
   KC_TRY(build_cost(run, diag));
   KC_TRY(prepare_workload(run, diag));
+  KC_TRY(size_pool(run, diag));
   KC_TRY(kc_run_group_rows(run, diag));
   configure_replay(run);
   return kc_run_reserve(run, diag);

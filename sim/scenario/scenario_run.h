@@ -16,7 +16,9 @@ struct kc_run {
   const struct kc_scenario *scenario;   /* borrowed until kc_run_deinit */
   struct kc_fit fit;
   uint32_t pages;                       /* of the pool, after bounded layers took their share */
-  uint64_t bounded_bytes;               /* windows and linear state of the running requests */
+  uint64_t bounded_bytes;               /* windows and linear state of the running requests, */
+  uint32_t bounded_requests;            /* so many, each as long as the workload's are on average */
+  bool bounded_limit;                   /* these, and not max_running, are the most that run */
   struct kc_trace trace;                /* as replayed; row == NULL in closed loop */
   uint64_t change[KC_CHANGES];          /* what the workload's keys did to the trace */
   struct kc_trace_reuse reuse;          /* of its prefix ids; all zero when it has none */
@@ -33,7 +35,8 @@ struct kc_run {
   bool prefix_cache;                    /* prompts are cached */
   enum kc_content_source content_source; /* what is known of prompts, whether cached or not */
   struct kc_contents contents;          /* with prefix_cache */
-  uint32_t max_running;                 /* as given, or as the policy has it for this pool */
+  uint32_t max_running;                 /* as given, as the policy has it for this pool, or what
+                                           bounded layers leave room for */
   const struct kc_profile *kernels;     /* of the pool's profile; NULL = plain efficiencies */
   struct kc_inputs *inputs;             /* where files come from */
   bool own_inputs;                      /* else borrowed until kc_run_deinit */
@@ -49,8 +52,14 @@ struct kc_run {
 };
 
 /* Computes the bill (KC_ERR_NO_FIT with the failing inequality when it does not fit), reads the
- * trace, builds the request table and the step model, reserves memory. `run` is filled from
- * nothing. */
+ * trace, builds the request table and the step model, reserves memory.
+ *
+ * Bounded layers lie beside the pool. A server has windows and pages in one memory and admits until
+ * that is full; here the share of the windows is set before: of as many requests as run at once at
+ * the most, which is max_running, the concurrency of a closed loop, or as many of the workload's
+ * mean length as fill the budget with their windows and pages, whichever is least.
+ *
+ * `run` is filled from nothing. */
 enum kc_err kc_run_prepare(struct kc_run *run, const struct kc_scenario *scenario,
                            struct kc_diag *diag);
 /* The same with files that other runs have read, too; `inputs` is borrowed until kc_run_deinit. */
@@ -85,7 +94,8 @@ uint32_t kc_run_missing(const struct kc_run *run, bool minor,
  * requests of mean length at once as pool and max_running allow, one prompt costs its step and each
  * output token its share of a full decode step. `kv` and `batch` are of the fullest replica. */
 struct kc_run_load {
-  bool known;      /* false: a closed loop, which is at its limit by design, or no request */
+  bool known;      /* false: a closed loop, which is at its limit by design; no request answered; or
+                      some refused for their size, so that not the workload was carried */
   double rate;     /* arrivals / most that can be served */
   double served_s; /* that most, requests a second */
   double kv;       /* peak of the pool */
@@ -107,6 +117,11 @@ double kc_run_request_seconds(const struct kc_run *run, uint64_t input, uint64_t
  * tokens (0 = none). */
 struct kc_aggregates kc_run_uniform_step(const struct kc_sched_config *sched, uint32_t decodes,
                                          uint64_t context, uint64_t chunk);
+
+/* Requests that ended without an answer: rejected, failed, timed out. One that its client cancelled
+ * is none of them. Latencies cover what was answered, so a percentile p of all requests is kept
+ * only where no more than 1 - p of them were lost. */
+uint64_t kc_run_lost(const struct kc_run *run);
 
 /* Prompt tokens found in the cache, of those of requests that held a slot. False where it is not
  * known: prompts are not, or nothing is cached. */

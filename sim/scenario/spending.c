@@ -66,6 +66,7 @@ static void add_money(const struct kc_run *run, struct kc_spending *out)
   const struct kc_maybe hour = out->gpu_hour_usd = known(run->scenario->price_gpu_hour_usd);
   const double computed = (double)(s->admitted_tokens - s->cached_tokens) / 1e6;
   KC_ASSERT(s->admitted_tokens >= s->cached_tokens);
+  out->hour_usd = times(hour, kc_run_gpus(run->scenario));
   out->usd = times(hour, out->gpu_hours);
   out->prefill_usd = times(hour, out->busy_hours * out->prefill_share);
   out->cached_usd = times(hour, out->busy_hours * out->cached_share);
@@ -99,17 +100,20 @@ static void add_api(const struct kc_run *run, struct kc_spending *out)
   const struct kc_price_spec *price = &run->scenario->price;
   const struct kc_summary *s = &run->result.summary;
   const double computed = (double)(s->admitted_tokens - s->cached_tokens);
-  const double ended = (double)s->requests_by_status[KC_STATUS_COMPLETED];
+  const double sent =
+      (double)(s->requests_total - s->requests_by_status[KC_STATUS_REJECTED]);
   if (!price->has_api) return;
   KC_ASSERT(run->scenario->pool[0].role != KC_ROLE_DECODE);
   out->api_usd = known((computed * price->api_input_usd +
                         (double)s->cached_tokens * price->api_cached_usd +
                         (double)s->output_tokens * price->api_output_usd) / 1e6);
-  if (out->usd.known) out->api_ratio = divide(out->usd, out->api_usd.value);
-  if (!out->gpu_hour_usd.known || ended <= 0) return;
-  const double second_usd = out->gpu_hour_usd.value * kc_run_gpus(run->scenario) / 3600;
+  if (out->usd.known) {
+    out->api_ratio = divide(out->usd, out->api_usd.value);
+    out->api_ratio_warm = divide(known(out->usd.value - out->cold_usd.value), out->api_usd.value);
+  }
+  if (!out->hour_usd.known || sent <= 0) return;
   const struct kc_maybe most = most_served(run);
-  out->break_even_req_s = divide(known(second_usd), out->api_usd.value / ended);
+  out->break_even_req_s = divide(times(out->hour_usd, 1.0 / 3600), out->api_usd.value / sent);
   if (most.known) out->break_even_share = divide(out->break_even_req_s, most.value);
 }
 

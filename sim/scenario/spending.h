@@ -32,13 +32,16 @@ struct kc_spending {
   double prefill_share, cached_share, decode_share; /* of the busy hours; 0 without any */
   /* Money. */
   struct kc_maybe gpu_hour_usd;                     /* of the mix */
+  struct kc_maybe hour_usd;                         /* of all GPUs, whatever they do */
   struct kc_maybe usd, prefill_usd, cached_usd, decode_usd, idle_usd, cold_usd; /* sum: the first */
   struct kc_maybe output_mtok_usd;                  /* all of it per million output tokens */
   struct kc_maybe input_mtok_usd, cached_mtok_usd, decode_mtok_usd; /* of the three parts */
   /* The same tokens at an API. */
   struct kc_maybe api_usd, api_ratio;               /* usd / api_usd: below 1, own GPUs win */
+  struct kc_maybe api_ratio_warm;                   /* without the cold starts */
   struct kc_maybe break_even_req_s;                 /* requests a second that the API would bill as
-                                                       much for as the GPUs cost */
+                                                       much for as the GPUs cost, without cold
+                                                       starts */
   struct kc_maybe break_even_share;                 /* of the most that they can serve */
   /* Energy. */
   double kwh;

@@ -5,9 +5,10 @@
  *   27482000000,6955,52,0,0,3000000000,chat,failed,0 1 2 9
  *
  * Only the first two columns after the arrival must be there; a trace without arrivals has no
- * arrival_ps. `after` is the number of the row that must end first, the first row being 0. The
- * name of the last column says how prefixes end and how long a block is, so that the table cannot
- * be parted from what its numbers mean. Written by trace_write.c. */
+ * arrival_ps. A table made by hand may say arrival_s, _ms, _us or _ns instead, without waits.
+ * `after` is the number of the row that must end first, the first row being 0. The name of the last
+ * column says how prefixes end and how long a block is, so that the table cannot be parted from
+ * what its numbers mean. Written by trace_write.c. */
 #include <string.h>
 #include <strings.h>
 
@@ -56,8 +57,43 @@ static enum kc_err read_ids_name(struct kc_trace_builder *builder, const struct 
   return kc_trace_set_blocks(builder, (uint32_t)tokens, tail);
 }
 
+/* arrival_s and its like, where there is no arrival_ps: the name says the unit of this file. */
+static enum kc_err find_arrival(struct kc_trace_builder *builder)
+{
+  static const struct {
+    const char *name;
+    enum kc_time_unit unit;
+  } others[] = {{"arrival_s", KC_UNIT_S}, {"arrival_ms", KC_UNIT_MS}, {"arrival_us", KC_UNIT_US},
+                {"arrival_ns", KC_UNIT_NS}};
+  const enum kc_time_unit wanted = builder->options->time_unit;
+  builder->unit = wanted != KC_UNIT_FORMAT ? wanted : KC_UNIT_PS;
+  for (uint32_t i = 0; i < builder->row.count; i++) {
+    const struct kc_csv_cell *const cell = &builder->row.cell[i];
+    for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
+      if (strlen(others[k].name) != cell->bytes ||
+          strncasecmp(others[k].name, cell->text, cell->bytes) != 0) {
+        continue;
+      }
+      if (builder->cell_of[KC_ROLE_ARRIVAL] >= 0 || builder->cell_of[KC_ROLE_WAIT] >= 0) {
+        return kc_trace_bad_place(builder, cell->text, "a second column of times, in another unit; "
+                                  "expected arrival_ps alone, or beside wait_ps");
+      }
+      if (wanted != KC_UNIT_FORMAT && wanted != others[k].unit) {
+        return kc_trace_bad_place(builder, cell->text, "the column's name says its unit; leave "
+                                  "time_unit out");
+      }
+      builder->cell_of[KC_ROLE_ARRIVAL] = (int32_t)i;
+      builder->name_of[KC_ROLE_ARRIVAL] = others[k].name;
+      builder->unit = others[k].unit;
+    }
+  }
+  builder->trace->time_unit = builder->unit;
+  return KC_OK;
+}
+
 static enum kc_err canonical_begin(struct kc_trace_builder *builder)
 {
+  KC_TRY(find_arrival(builder));
   const size_t prefix_bytes = sizeof ids_prefix - 1;
   builder->name_of[KC_ROLE_IDS] = "prefix_ids";
   for (uint32_t i = 0; i < builder->row.count; i++) {

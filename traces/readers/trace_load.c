@@ -74,6 +74,12 @@ const char *kc_trace_note_name(enum kc_trace_note note)
   return note_words[note].name;
 }
 
+const char *kc_trace_note_names(const struct kc_trace *trace, enum kc_trace_note note)
+{
+  KC_ASSERT((unsigned)note < KC_NOTES);
+  return note == KC_NOTE_IGNORED_COLUMNS ? trace->ignored_columns : "";
+}
+
 const char *kc_trace_note_text(enum kc_trace_note note)
 {
   KC_ASSERT((unsigned)note < KC_NOTES);

@@ -267,8 +267,8 @@ enum kc_err kc_trace_read_header(struct kc_trace_builder *builder)
   KC_TRY(choose_reader(builder));
   KC_TRY(map_columns(builder));
   builder->columns = builder->row.count;
-  KC_TRY(kc_trace_set_arrivals(builder, builder->cell_of[KC_ROLE_ARRIVAL] >= 0));
   if (builder->reader->begin != NULL) KC_TRY(builder->reader->begin(builder));
+  KC_TRY(kc_trace_set_arrivals(builder, builder->cell_of[KC_ROLE_ARRIVAL] >= 0));
   note_ignored(builder);
   return KC_OK;
 }

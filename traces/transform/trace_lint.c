@@ -129,12 +129,11 @@ static void lint_notes(const struct kc_trace *trace, struct kc_lint *lint)
   for (unsigned note = 0; note < KC_NOTES; note++) {
     const uint64_t count = trace->note[note];
     if (count == 0 || note_rules[note].consequence == NULL) continue;
-    const bool names_columns = note == KC_NOTE_IGNORED_COLUMNS && trace->ignored_columns[0] != '\0';
+    const char *names = kc_trace_note_names(trace, (enum kc_trace_note)note);
     struct kc_lint_finding *const finding =
         add(lint, kc_trace_note_name((enum kc_trace_note)note), note_rules[note].severity, count,
             note_rules[note].consequence, "%" PRIu64 " %s%s%.200s", count,
-            kc_trace_note_text((enum kc_trace_note)note), names_columns ? ": " : "",
-            names_columns ? trace->ignored_columns : "");
+            kc_trace_note_text((enum kc_trace_note)note), names[0] != '\0' ? ": " : "", names);
     if (note != KC_NOTE_SKIPPED_FILES) put_place(trace, finding, trace->note_at[note]);
   }
 }

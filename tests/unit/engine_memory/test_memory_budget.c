@@ -133,6 +133,13 @@ static void test_scout_bounded_layers(void **state)
   /* (56 GiB - 4 x 1207959552) / (64 x 49152), and 56 GiB / (1207959552 + 16384 x 49152). */
   exactly("pages", b->fit.pages, 17578);
   exactly("most", b->fit.concurrency_max, 29);
+  exactly("a request of 1000 tokens keeps 16 pages of 64 in each",
+          kc_fit_bounded_bytes(&b->fit, &b->model, &precision, &config, 1000),
+          UINT64_C(36) * 1024 * 4096);
+  exactly("a longer one no more than its windows",
+          kc_fit_bounded_bytes(&b->fit, &b->model, &precision, &config, 1000000),
+          UINT64_C(36) * 8192 * 4096);
+  assert_false(b->fit.windows_per_token);
   config.concurrency = 50; /* 50 x 1207959552 is more than 56 GiB */
   test_fit(&b->fit, &b->model, &precision, &b->gpu, &config);
   exactly("no page beside too many windows", b->fit.pages, 0);

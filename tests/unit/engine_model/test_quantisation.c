@@ -296,6 +296,11 @@ static void windows_follow_the_family(void **state)
   assert_int_equal(model.kv_group[0].layers, 4);
   assert_int_equal(model.kv_group[1].layers, 2);
   assert_int_equal(model.kv_group[1].layer_is[5], 1);
+  parse("{\"model_type\": \"qwen3\", \"hidden_size\": 64, \"intermediate_size\": 128,"
+        " \"num_hidden_layers\": 30, \"num_attention_heads\": 4, \"vocab_size\": 1000,"
+        " \"max_position_embeddings\": 512, \"sliding_window\": 8, \"use_sliding_window\": true}");
+  assert_int_equal(model.kv_group[0].layers, 28); /* transformers' own default */
+  assert_int_equal(model.kv_group[1].layers, 2);
 }
 
 /* Published layouts that the shipped configs do not use. */

@@ -56,6 +56,34 @@ static void every_column(void **state)
   kc_trace_free(&trace);
 }
 
+/* Tables made by hand: the column's name says the unit; 0.25 s is 250 ms. */
+static void arrivals_in_other_units(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    kc_ps second;
+  } tables[] = {{"arrival_s,input_tokens,output_tokens\n3,7,5\n3.25,8,6\n", 250 * KC_PS_PER_MS},
+                {"input_tokens,output_tokens,Arrival_MS\n7,5,10\n8,6,35\n", 25 * KC_PS_PER_MS},
+                {"arrival_us,input_tokens,output_tokens\n0,7,5\n4,8,6\n", 4 * KC_PS_PER_US},
+                {"arrival_ns,input_tokens,output_tokens\n9,7,5\n12,8,6\n", 3 * KC_PS_PER_NS}};
+  struct kc_trace trace;
+  for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+    parse_ok(&trace, tables[i].text);
+    assert_int_equal(trace.note[KC_NOTE_NO_ARRIVALS], 0);
+    assert_int_equal(trace.note[KC_NOTE_IGNORED_COLUMNS], 0);
+    assert_row(&trace, 1, tables[i].second, 8, 6);
+    assert_round_trip(&trace);
+    kc_trace_free(&trace);
+  }
+  expect_error("arrival_s,input_tokens,output_tokens,wait_ps\n0,7,5,\n",
+               "t.csv:1:1: a second column of times, in another unit; expected arrival_ps alone, "
+               "or beside wait_ps");
+  expect_error(H ",arrival_ms\n0,7,5,0\n",
+               "t.csv:1:39: a second column of times, in another unit; expected arrival_ps "
+               "alone, or beside wait_ps");
+}
+
 static void few_columns(void **state)
 {
   (void)state;
@@ -259,6 +287,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_column),
+      cmocka_unit_test(arrivals_in_other_units),
       cmocka_unit_test(few_columns),
       cmocka_unit_test(refused),
       cmocka_unit_test(links_follow_their_rows),
