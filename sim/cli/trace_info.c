@@ -75,11 +75,13 @@ static void print_arrivals(const struct kc_trace *trace, const struct kc_trace_s
     printf("  rate       unknown: all requests arrive at once\n");
     return;
   }
-  printf("  rate       %.3f requests/s, in the busiest 10 s %.1f (%.1f by fixed windows)\n"
-         "  gaps       mean %.3f s, longest %.1f s, variation %.2f\n",
-         (double)stats->rate_micro / 1e6, (double)stats->peak_10s_rows / 10,
-         (double)stats->fixed_10s_rows / 10, (double)stats->gap_mean_ps / (double)KC_PS_PER_S,
-         (double)stats->gap_max_ps / (double)KC_PS_PER_S, (double)stats->gap_cv_ppm / 1e6);
+  printf("  rate       %.3f requests/s", (double)stats->rate_micro / 1e6);
+  if (stats->span_ps >= 10 * KC_PS_PER_S) { /* a window that the trace does not fill says nothing */
+    printf(", in the busiest 10 s %.1f (%.1f by fixed windows)", (double)stats->peak_10s_rows / 10,
+           (double)stats->fixed_10s_rows / 10);
+  }
+  printf("\n  gaps       mean %.3f s, longest %.1f s, variation %.2f\n",
+         (double)stats->gap_mean_ps / (double)KC_PS_PER_S, (double)stats->gap_max_ps / (double)KC_PS_PER_S, (double)stats->gap_cv_ppm / 1e6);
   print_doubt(trace, stats);
 }
 

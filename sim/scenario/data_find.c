@@ -64,10 +64,18 @@ static bool is_folder(const char *path)
   return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+/* What a shell makes of <(command), or a named pipe: it can be read once. */
+static bool is_pipe(const char *path)
+{
+  struct stat status;
+  KC_ASSERT(path != NULL);
+  return stat(path, &status) == 0 && S_ISFIFO(status.st_mode);
+}
+
 bool kc_trace_exists(const char *path)
 {
   KC_ASSERT(path != NULL);
-  return kc_file_exists(path) || is_folder(path);
+  return kc_file_exists(path) || is_folder(path) || is_pipe(path);
 }
 
 /* Tries folder/name+suffix. False also when the joined path is too long to keep. */
