@@ -81,7 +81,8 @@ static void print_arrivals(const struct kc_trace *trace, const struct kc_trace_s
            (double)stats->fixed_10s_rows / 10);
   }
   printf("\n  gaps       mean %.3f s, longest %.1f s, variation %.2f\n",
-         (double)stats->gap_mean_ps / (double)KC_PS_PER_S, (double)stats->gap_max_ps / (double)KC_PS_PER_S, (double)stats->gap_cv_ppm / 1e6);
+         (double)stats->gap_mean_ps / (double)KC_PS_PER_S,
+         (double)stats->gap_max_ps / (double)KC_PS_PER_S, (double)stats->gap_cv_ppm / 1e6);
   print_doubt(trace, stats);
 }
 
