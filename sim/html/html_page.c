@@ -88,6 +88,13 @@ static enum kc_err read_all(struct kc_store *store, const struct source *source,
   return KC_OK;
 }
 
+/* A view that always has rows, unless somebody changed the file. */
+static enum kc_err fail_empty(const char *what, struct kc_diag *diag)
+{
+  return kc_fail(diag, KC_ERR_STORE, "the database gives no rows of %s, though it was chosen; it "
+                 "was changed, and `kvcap db verify` tells what of it", what);
+}
+
 static enum kc_err read_runs(struct kc_html *page, struct kc_store *store, struct kc_diag *diag)
 {
   const struct source sources[] = {
@@ -98,6 +105,9 @@ static enum kc_err read_runs(struct kc_html *page, struct kc_store *store, struc
       {&page->replicas, "report_replicas"}};
   KC_ASSERT(page->spec->runs);
   KC_TRY(read_all(store, sources, sizeof sources / sizeof sources[0], diag));
+  if (page->run.rows == 0 || page->scenario.rows != page->run.rows) {
+    return fail_empty("a run", diag);
+  }
   if (page->run.rows <= KC_HTML_RUNS_MAX) return KC_OK;
   return kc_fail(diag, KC_ERR_LIMIT, "a page shows at most %d runs side by side; name fewer with "
                  "--run", KC_HTML_RUNS_MAX);
@@ -113,7 +123,8 @@ static enum kc_err read_sweep(struct kc_html *page, struct kc_store *store, stru
       {&page->gain, "sweep_gain"},         {&page->point, "sweep_point"},
       {&page->levels, "sweep_trust"},      {&page->unfit, "sweep_unfit"}};
   KC_ASSERT(page->spec->sweep);
-  return read_all(store, sources, sizeof sources / sizeof sources[0], diag);
+  KC_TRY(read_all(store, sources, sizeof sources / sizeof sources[0], diag));
+  return page->question.rows == 1 && page->size.rows == 1 ? KC_OK : fail_empty("the sweep", diag);
 }
 
 static enum kc_err read_plan(struct kc_html *page, struct kc_store *store, struct kc_diag *diag)
@@ -124,7 +135,8 @@ static enum kc_err read_plan(struct kc_html *page, struct kc_store *store, struc
       {&page->more, "plan_more"},       {&page->more_value, "plan_more_value"},
       {&page->option, "plan_option"},   {&page->levels, "sweep_trust"}};
   KC_ASSERT(page->spec->plan);
-  return read_all(store, sources, sizeof sources / sizeof sources[0], diag);
+  KC_TRY(read_all(store, sources, sizeof sources / sizeof sources[0], diag));
+  return page->plan.rows == 1 ? KC_OK : fail_empty("the plan", diag);
 }
 
 static enum kc_err read_scenarios(struct kc_html *page, struct kc_diag *diag)

@@ -49,13 +49,20 @@ static enum kc_err grow(struct kc_cells *table, size_t *room, struct kc_diag *di
   return KC_OK;
 }
 
+/* Sums and quotients of sound numbers may still be none. */
 static enum kc_err read_row(struct kc_cells *table, sqlite3_stmt *row, struct kc_diag *diag)
 {
   KC_ASSERT(table->cell != NULL);
   char **cell = table->cell + table->rows * table->columns;
   table->rows += 1;
   for (size_t i = 0; i < table->columns; i++) {
-    if (sqlite3_column_type(row, (int)i) == SQLITE_NULL) continue;
+    const int type = sqlite3_column_type(row, (int)i);
+    if (type == SQLITE_NULL) continue;
+    if (type == SQLITE_FLOAT && !isfinite(sqlite3_column_double(row, (int)i))) {
+      return kc_fail(diag, KC_ERR_STORE, "row %zu of what the report reads gives no finite number "
+                     "for %s; the database was changed, and `kvcap db verify` tells what of it",
+                     table->rows, table->name[i]);
+    }
     cell[i] = strdup(kc_store_text(row, (int)i));
     if (cell[i] == NULL) return fail_memory(diag);
     kc_store_clean_lines(cell[i]);

@@ -50,6 +50,7 @@ enum kc_err kc_store_resolve_run(struct kc_store *store, int64_t *run_id,
 
 /* Who gets the rows of a walk. */
 struct walker {
+  const char *path; /* of the database */
   void *context;
   kc_stored_request_visitor request;
   kc_stored_sample_visitor sample;
@@ -79,10 +80,34 @@ static enum kc_err walk(struct kc_store *store, const char *sql, int64_t run_id,
   return err;
 }
 
+/* What no run stores of a request, beyond what a table refuses: arrival, first token, end in this
+ * order, and parts that are not more than the whole. NULL when it is sound. */
+static const char *unsound(sqlite3_stmt *row)
+{
+  const kc_ps arrival_ps = sqlite3_column_int64(row, 2), end_ps = sqlite3_column_int64(row, 4);
+  const kc_ps first_ps = ps_or_never(row, 3);
+  KC_ASSERT(arrival_ps >= 0 && end_ps >= 0);
+  if (end_ps < arrival_ps) return "an end before its arrival";
+  if (first_ps != KC_PS_NEVER && (first_ps < arrival_ps || first_ps > end_ps)) {
+    return "a first token before its arrival or after its end";
+  }
+  for (int column = 0; column < 9; column++) { /* request, tokens, preemptions */
+    const bool counts = column == 0 || column >= 6;
+    if (counts && sqlite3_column_int64(row, column) > UINT32_MAX) return "a count beyond 2^32";
+  }
+  return NULL;
+}
+
 static enum kc_err take_request(const struct walker *to, sqlite3_stmt *row, struct kc_diag *diag)
 {
   const bool completed = sqlite3_column_int(row, 1) != 0;
   KC_ASSERT(sqlite3_column_count(row) == 14);
+  const char *wrong = unsound(row);
+  if (wrong != NULL) {
+    return kc_fail_at(diag, KC_ERR_STORE, to->path, 0, 0, "table request, request %s: it has %s; "
+                      "the file was changed, and `kvcap db verify` tells what else",
+                      kc_store_text(row, 0), wrong);
+  }
   const struct kc_stored_request r = {
       .outcome = {.request = (uint32_t)sqlite3_column_int64(row, 0),
                   .status = completed ? KC_STATUS_COMPLETED : KC_STATUS_FAILED,
@@ -110,12 +135,22 @@ static enum kc_err take_sample(const struct walker *to, sqlite3_stmt *row, struc
   return to->sample(to->context, &s, diag);
 }
 
+static enum kc_err check_sound(struct kc_store *store, const char *table, int64_t run_id,
+                               struct kc_diag *diag)
+{
+  char where[48];
+  KC_ASSERT(run_id > 0);
+  snprintf(where, sizeof where, "run_id = %lld", (long long)run_id);
+  return kc_store_check_sound(store, table, where, diag);
+}
+
 enum kc_err kc_store_each_request(struct kc_store *store, int64_t run_id,
                                   kc_stored_request_visitor visit, void *context,
                                   struct kc_diag *diag)
 {
-  const struct walker to = {.context = context, .request = visit};
+  const struct walker to = {.path = store->path, .context = context, .request = visit};
   KC_ASSERT(visit != NULL);
+  KC_TRY(check_sound(store, "request", run_id, diag));
   return walk(store, "SELECT request, status = 'completed', arrival_ps, first_token_ps, end_ps,"
               " resident_ps, input_tokens, output_tokens, preemptions, kv_wait_ps, host_ps,"
               " first_resident_ps, first_kv_wait_ps, first_host_ps FROM request"
@@ -126,8 +161,9 @@ enum kc_err kc_store_each_sample(struct kc_store *store, int64_t run_id,
                                  kc_stored_sample_visitor visit, void *context,
                                  struct kc_diag *diag)
 {
-  const struct walker to = {.context = context, .sample = visit};
+  const struct walker to = {.path = store->path, .context = context, .sample = visit};
   KC_ASSERT(visit != NULL);
+  KC_TRY(check_sound(store, "timeline", run_id, diag));
   return walk(store, "SELECT time_ps, running, waiting FROM timeline WHERE run_id = ?1"
               " ORDER BY number", run_id, take_sample, &to, diag);
 }

@@ -58,6 +58,12 @@ enum kc_err kc_store_exec(struct kc_store *store, const char *sql, const char *d
 enum kc_err kc_store_prepare(struct kc_store *store, const char *sql, sqlite3_stmt **statement,
                              const char *doing, struct kc_diag *diag);
 
+/* KC_ERR_STORE with table, row and column where a value among the rows `where` (SQL over the
+ * table's columns) is none that a run or a sweep stores: negative, infinite, missing. A table that
+ * the file does not have is sound. */
+enum kc_err kc_store_check_sound(struct kc_store *store, const char *table, const char *where,
+                                 struct kc_diag *diag);
+
 /* A transaction for writing: waits for other writers, then commits what went well (`err` KC_OK) or
  * rolls back what did not, whose error it returns. */
 enum kc_err kc_store_begin(struct kc_store *store, const char *doing, struct kc_diag *diag);

@@ -150,6 +150,17 @@ static enum kc_err choose_one(struct kc_store *store, sqlite3_stmt *insert, size
   return changes == 1 ? KC_OK : fail_no_run(store, run_id, diag);
 }
 
+/* What the views read of the runs that were chosen. */
+static enum kc_err check_runs(struct kc_store *store, struct kc_diag *diag)
+{
+  static const char *const table[] = {"run_group", "timeline", "histogram", "violation"};
+  KC_TRY(kc_store_check_sound(store, "run", "id IN (SELECT run_id FROM chosen)", diag));
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    KC_TRY(kc_store_check_sound(store, table[i], "run_id IN (SELECT run_id FROM chosen)", diag));
+  }
+  return KC_OK;
+}
+
 enum kc_err kc_store_choose(struct kc_store *store, const char *views_sql, const int64_t *run_ids,
                             size_t count, struct kc_diag *diag)
 {
@@ -171,7 +182,7 @@ enum kc_err kc_store_choose(struct kc_store *store, const char *views_sql, const
     err = choose_one(store, insert, i, run_ids[i], diag);
   }
   sqlite3_finalize(insert);
-  return err;
+  return err != KC_OK ? err : check_runs(store, diag);
 }
 
 static enum kc_err fail_no_sweep(struct kc_store *store, int64_t sweep_id, struct kc_diag *diag)
@@ -183,6 +194,31 @@ static enum kc_err fail_no_sweep(struct kc_store *store, int64_t sweep_id, struc
                     "there is no sweep %lld; the database holds %lld; `kvcap db info %s` lists "
                     "them",
                     (long long)sweep_id, (long long)sweeps, store->path);
+}
+
+/* One unit more has been run, or something is in the way of it. */
+static enum kc_err check_units(struct kc_store *store, struct kc_diag *diag)
+{
+  int64_t position = -1;
+  KC_TRY(kc_store_scalar(store, "SELECT coalesce(min(position), -1) FROM plan_unit WHERE"
+                         " sweep_id IN (SELECT sweep_id FROM chosen_sweep) AND number IS NULL"
+                         " AND why IS NULL", &position, doing, diag));
+  if (position < 0) return KC_OK;
+  return kc_fail_at(diag, KC_ERR_STORE, store->path, 0, 0, "table plan_unit, position %lld: it has "
+                    "neither number nor why, expected one of them; the file was changed",
+                    (long long)position);
+}
+
+static enum kc_err check_sweep(struct kc_store *store, struct kc_diag *diag)
+{
+  static const char *const table[] = {"point",            "point_set",      "point_figure", "plan",
+                                      "plan_requirement", "plan_candidate", "plan_unit"};
+  KC_TRY(kc_store_check_sound(store, "sweep", "id IN (SELECT sweep_id FROM chosen_sweep)", diag));
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    KC_TRY(kc_store_check_sound(store, table[i],
+                                "sweep_id IN (SELECT sweep_id FROM chosen_sweep)", diag));
+  }
+  return check_units(store, diag);
 }
 
 enum kc_err kc_store_choose_sweep(struct kc_store *store, const char *views_sql, int64_t sweep_id,
@@ -203,7 +239,7 @@ enum kc_err kc_store_choose_sweep(struct kc_store *store, const char *views_sql,
   const int changes = code == SQLITE_DONE ? sqlite3_changes(store->db) : 0;
   sqlite3_finalize(insert);
   if (code != SQLITE_DONE) return kc_store_fail(store, code, doing, diag);
-  return changes == 1 ? KC_OK : fail_no_sweep(store, sweep_id, diag);
+  return changes == 1 ? check_sweep(store, diag) : fail_no_sweep(store, sweep_id, diag);
 }
 
 /* ---- CSV ---- */

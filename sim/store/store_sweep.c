@@ -429,7 +429,11 @@ enum kc_err kc_store_each_sweep(struct kc_store *store, kc_sweep_visitor visit, 
         .points = sqlite3_column_int64(row, 3), .done = sqlite3_column_int64(row, 4),
         .no_fit = sqlite3_column_int64(row, 5), .refused = sqlite3_column_int64(row, 6),
         .failed = sqlite3_column_int64(row, 7)};
-    err = visit(context, &brief);
+    err = brief.points > 0 ? visit(context, &brief)
+                           : kc_fail_at(diag, KC_ERR_STORE, store->path, 0, 0,
+                                        "table sweep, id %lld: column points holds %lld, expected "
+                                        "at least 1; the file was changed", (long long)brief.id,
+                                        (long long)brief.points);
     free(name);
   }
   if (err == KC_OK && code != SQLITE_DONE) err = kc_store_fail(store, code, reading, diag);
