@@ -265,6 +265,17 @@ CREATE TEMP VIEW IF NOT EXISTS sweep_unfit AS
 SELECT series, label, min(point) AS point FROM sweep_point
 GROUP BY series, label HAVING min(status = 'no_fit') = 1 ORDER BY series;
 
+-- Series, by value across, that have no peak although points of them ran: every one wants more
+-- memory than there is. `load`: the least that was run.
+CREATE TEMP VIEW IF NOT EXISTS sweep_starved AS
+WITH ran AS (
+  SELECT *, max(oom = 0) OVER (PARTITION BY series, across_place) AS within,
+         row_number() OVER (PARTITION BY series, across_place ORDER BY load_place, point) AS place
+  FROM sweep_point WHERE output_tok_s IS NOT NULL
+)
+SELECT series, label, across_place, across, load, point FROM ran WHERE place = 1 AND NOT within
+ORDER BY series, across_place;
+
 -- Output over the load, every point that ran, of the series that have a peak (`place` counts them);
 -- the peaks carry the figures of sweep_peak. For the first value across alone: one question, one
 -- picture.

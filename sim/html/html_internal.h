@@ -14,7 +14,7 @@ struct kc_html {
   struct kc_cells run;       /* report_summary: a row a run, in the order chosen */
   struct kc_cells memory, timeline, latency, notes, intervals, scenario, groups, replicas;
   struct kc_cells question, size, peak, map, frontier; /* of the sweep: reports/sql/sweep.sql */
-  struct kc_cells pareto, cost, bill, gain, point, levels, unfit;
+  struct kc_cells pareto, cost, bill, gain, point, levels, unfit, starved;
   struct kc_cells plan, tried, limit, value, more, more_value, option; /* reports/sql/plan.sql */
   struct kc_document document[KC_HTML_RUNS_MAX]; /* the resolved scenarios */
   int pictures;              /* drawn so far: the next one's number is this plus 1 */

@@ -121,7 +121,8 @@ static enum kc_err read_sweep(struct kc_html *page, struct kc_store *store, stru
       {&page->frontier, "sweep_frontier"}, {&page->pareto, "sweep_pareto"},
       {&page->cost, "sweep_cost"},         {&page->bill, "sweep_memory"},
       {&page->gain, "sweep_gain"},         {&page->point, "sweep_point"},
-      {&page->levels, "sweep_trust"},      {&page->unfit, "sweep_unfit"}};
+      {&page->levels, "sweep_trust"},      {&page->unfit, "sweep_unfit"},
+      {&page->starved, "sweep_starved"}};
   KC_ASSERT(page->spec->sweep);
   KC_TRY(read_all(store, sources, sizeof sources / sizeof sources[0], diag));
   return page->question.rows == 1 && page->size.rows == 1 ? KC_OK : fail_empty("the sweep", diag);
@@ -159,7 +160,8 @@ static void free_page(struct kc_html *page)
       &page->size,   &page->peak,     &page->map,      &page->pareto,   &page->cost,
       &page->bill,   &page->gain,     &page->point,    &page->levels,
       &page->unfit,  &page->replicas, &page->plan,    &page->tried,    &page->limit,
-      &page->value,  &page->more,     &page->more_value, &page->option};
+      &page->value,  &page->more,     &page->more_value, &page->option,
+      &page->starved};
   KC_ASSERT(page->out != NULL);
   for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) kc_cells_free(cells[i]);
   for (size_t i = 0; i < KC_HTML_RUNS_MAX; i++) {

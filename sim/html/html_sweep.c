@@ -5,7 +5,7 @@
 
 #include "sim/html/html_internal.h"
 
-enum { POINTS_SHOWN_MAX = 240 };
+enum { POINTS_SHOWN_MAX = 240, STARVED_SHOWN_MAX = 8 };
 
 static const char *question(const struct kc_html *page, const char *column)
 {
@@ -197,6 +197,35 @@ static void write_unfit(const struct kc_html *page)
   fputs(".</span></p>\n", out);
 }
 
+/* Series that ran and never within memory: they have no peak, and so no row below. */
+static void write_starved(const struct kc_html *page)
+{
+  FILE *const out = page->out;
+  const struct kc_cells *starved = &page->starved;
+  const size_t shown = starved->rows < STARVED_SHOWN_MAX ? starved->rows : STARVED_SHOWN_MAX;
+  if (starved->rows == 0) return;
+  fputs("<p class=\"verdict bad\"><span class=\"sign\" aria-hidden=\"true\">✕</span>"
+        "<span>Wants more memory than there is at every load that was run: ", out);
+  for (size_t row = 0; row < shown; row++) {
+    fputs(row > 0 ? ", <b>" : "<b>", out);
+    kc_html_text(out, kc_cells_text(starved, row, "label"));
+    fputs("</b>", out);
+    if (has_across(page)) {
+      fputs(" at ", out);
+      kc_html_text(out, question(page, "across_title"));
+      fputs(" ", out);
+      kc_html_text(out, kc_cells_text(starved, row, "across"));
+    }
+    if (has_load(page)) {
+      fputs(" from load ", out);
+      kc_html_text(out, kc_cells_text(starved, row, "load"));
+      fputs(" on", out);
+    }
+  }
+  if (shown < starved->rows) fprintf(out, " and %zu more, in the table", starved->rows - shown);
+  fputs(".</span></p>\n", out);
+}
+
 void kc_html_sweep_answer(struct kc_html *page)
 {
   KC_ASSERT(page->spec->sweep);
@@ -208,6 +237,7 @@ void kc_html_sweep_answer(struct kc_html *page)
     write_gain(page, best_row(page));
   }
   write_unfit(page);
+  write_starved(page);
   if (page->peak.rows > 0) write_peaks(page);
   fputs("</section>\n", page->out);
 }

@@ -149,6 +149,19 @@ done
 grep -q 'A &amp; B' sweep.html || fail "the sweep's name is not escaped"
 grep -q '<b>FP8</b> against <b>BF16</b> at the peak of each' sweep.html || fail "no answer"
 
+# A series that never runs within memory has no peak, and is in the answer all the same.
+"$kvcap" sweep "$gain" --vary workload.closed.concurrency=64,128 --case \
+  'BF16: pools.decode.profile=sglang-0.5-kimi-bf16-published' --case "FP8: \
+pools.decode.kv.format=fp8-e4m3; pools.decode.profile=sglang-0.5-kimi-fp8-published" \
+  --db starved.db >/dev/null 2>&1 || fail "the sweep of what has no room"
+"$kvcap" report starved.db --sweep 1 --html starved.html >/dev/null || fail "its page"
+sqlite3 starved.db "SELECT 1 / (sum(value) = 3 AND min(number) = 0) FROM point_figure
+  WHERE figure = 'oom' AND value = 1 AND number IN (0, 1, 3)" >/dev/null ||
+  fail "the sweep does not starve BF16"
+grep -q 'at every load that was run: <b>BF16</b> from load 64 on\.' starved.html ||
+  fail "the page is silent about BF16"
+check_document starved.html
+
 # Pages of plans: one that found something, with a spare replica and headroom, and one that found
 # nothing. What each figure must be comes from the figures of the points, the requirements and the
 # prices as they stand here, from `plan --json`, and for the next units from its list.
