@@ -35,6 +35,12 @@ bool kc_parse_decimal_ps(const char *text, size_t length, kc_ps picoseconds_per_
 /* "true"/"false" only. */
 bool kc_parse_bool(const char *text, size_t length, bool *out);
 
+/* "s" after a count, or "" after 1: "%llu page%s". */
+static inline const char *kc_plural(uint64_t count)
+{
+  return count == 1 ? "" : "s";
+}
+
 /* Fixed-point decimal text of value / 10^decimals, trailing zeros trimmed ("12.5", "0", "-0.25").
  * `out` needs 48 bytes; returns the length. 0 <= decimals <= 18. */
 size_t kc_format_fixed(kc_i128 value, unsigned decimals, char *out);

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "engine/base/check.h"
+#include "engine/base/number.h"
 
 struct search {
   struct kc_fit *fit; /* the failed one; receives the change */
@@ -171,7 +172,7 @@ static bool try_tensor(struct search *search)
     snprintf(change->option, sizeof change->option, "--tensor %u", config.tensor);
     snprintf(change->sentence, sizeof change->sentence,
              "split over %u GPUs instead of %u (%u node%s of %u)", gpus,
-             search->config->tensor * config.pipeline, nodes, nodes == 1 ? "" : "s",
+             search->config->tensor * config.pipeline, nodes, kc_plural(nodes),
              search->gpu->gpus_per_node);
     return true;
   }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/base/check.h"
+#include "engine/base/number.h"
 #include "sim/cli/cli.h"
 #include "sim/store/store_sweep.h"
 
@@ -227,11 +228,11 @@ static int print_verdict(const struct kc_diag_list *problems, const uint64_t tot
   }
   if (problems->count > 0) return kc_cli_fail_list(problems);
   if (!arguments->json) {
-    printf("%s: intact: %llu run%s, %llu request rows", path, (unsigned long long)totals[0],
-           totals[0] == 1 ? "" : "s", (unsigned long long)totals[1]);
+    printf("%s: intact: %llu run%s, %llu request row%s", path, (unsigned long long)totals[0],
+           kc_plural(totals[0]), (unsigned long long)totals[1], kc_plural(totals[1]));
     if (totals[2] > 0) {
-      printf(", %llu sweep%s, %llu points", (unsigned long long)totals[2],
-             totals[2] == 1 ? "" : "s", (unsigned long long)totals[3]);
+      printf(", %llu sweep%s, %llu point%s", (unsigned long long)totals[2], kc_plural(totals[2]),
+             (unsigned long long)totals[3], kc_plural(totals[3]));
     }
     putchar('\n');
     if (older->runs > 0) {
@@ -313,7 +314,7 @@ static void tell_runs(const char *path)
   snprintf(name, sizeof name, "%s", path);
   kc_text_clean(name);
   kc_cli_note("%llu run%s of %s stay%s there; only sweeps are merged",
-              (unsigned long long)totals[0], totals[0] == 1 ? "" : "s", name,
+              (unsigned long long)totals[0], kc_plural(totals[0]), name,
               totals[0] == 1 ? "s" : "");
 }
 

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "engine/base/check.h"
+#include "engine/base/number.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/fit.h"
 
@@ -92,9 +93,9 @@ static void print_heading(const struct fit_question *question, const struct kc_f
   if (precision->v_format != precision->k_format) {
     printf(" keys, %s values", kc_kv_format_name(precision->v_format));
   }
-  printf(", pages of %u token%s", fit->page_size, fit->page_size == 1 ? "" : "s");
+  printf(", pages of %u token%s", fit->page_size, kc_plural(fit->page_size));
   if (config->draft_layers > 0) {
-    printf(", %u draft layer%s", config->draft_layers, config->draft_layers == 1 ? "" : "s");
+    printf(", %u draft layer%s", config->draft_layers, kc_plural(config->draft_layers));
   }
   printf("\n");
   print_rule(fit);
@@ -188,7 +189,7 @@ static void print_yes(const struct fit_question *question, const struct kc_fit *
          grouped(fit->pages, pages), fit->page_size);
   if (question->config.context > 0) {
     printf(", %s request%s of %s tokens", grouped(fit->concurrency_max, most),
-           fit->concurrency_max == 1 ? "" : "s", grouped(question->config.context, context));
+           kc_plural(fit->concurrency_max), grouped(question->config.context, context));
   }
   printf("\n");
   if (fit->kv_request_bytes > 0 && fit->kv_bounded_bytes == 0) {

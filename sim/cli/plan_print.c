@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/number.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/plan_output.h"
 #include "sim/cli/run_output.h"
@@ -14,10 +15,20 @@ static const char *known_text(const struct kc_figure_set *figures, enum kc_figur
                               char out[KC_FIGURE_TEXT_BYTES])
 {
   if (!figures->known[figure]) {
-    snprintf(out, KC_FIGURE_TEXT_BYTES, "not known");
+    snprintf(out, KC_FIGURE_TEXT_BYTES, "does not exist");
     return out;
   }
   return kc_figure_text(figure, figures->value[figure], out);
+}
+
+/* The same of a figure that must be above or below a limit: the text is on its side of it. */
+static const char *judged_text(const struct kc_figure_set *figures,
+                               const struct kc_requirement *require,
+                               char out[KC_FIGURE_TEXT_BYTES])
+{
+  if (!figures->known[require->figure]) return known_text(figures, require->figure, out);
+  return kc_figure_text_against(require->figure, figures->value[require->figure], require->limit,
+                                out);
 }
 
 const char *kc_plan_hardware(const struct kc_plan *plan, const struct kc_search_probe *probe,
@@ -68,11 +79,13 @@ static void print_conditions(const struct kc_plan *plan)
   const struct kc_plan_request *request = &plan->request;
   if (request->headroom > 0) printf(", with traffic %.4g %% faster", 100 * request->headroom);
   if (request->spare > 0) {
-    printf(", with %u replica%s down", request->spare, request->spare == 1 ? "" : "s");
+    printf(", with %u replica%s down", request->spare, kc_plural(request->spare));
   }
   if (request->lost > 0) printf(", at most %.4g %% of requests lost", 100 * request->lost);
   if (request->budget_usd_hour > 0) printf(", at most $%.2f an hour", request->budget_usd_hour);
-  if (request->gpus_max > 0) printf(", at most %u GPUs", request->gpus_max);
+  if (request->gpus_max > 0) {
+    printf(", at most %u GPU%s", request->gpus_max, kc_plural(request->gpus_max));
+  }
 }
 
 /* ---- the winner ---- */
@@ -85,10 +98,13 @@ static void print_figures(const struct kc_plan *plan, const struct kc_plan_run *
     const struct kc_requirement *require = &plan->require[i];
     const struct kc_require_outcome outcome = kc_requirement_check(require, figures);
     printf("  %-15s %s, must be %s %s", kc_figure_name(require->figure),
-           known_text(figures, require->figure, value), kc_require_sign(require->sense),
-           kc_figure_text(require->figure, require->limit, limit));
+           judged_text(figures, require, value), kc_require_sign(require->sense),
+           kc_figure_text_against(require->figure, require->limit, require->limit, limit));
     if (outcome.known && outcome.met) printf(" (%.0f %% of it used)", 100 * outcome.excess);
-    if (outcome.known && !outcome.met) printf(" (missed by %.0f %%)", 100 * (outcome.excess - 1));
+    if (outcome.known && !outcome.met) {
+      const double missed = 100 * (outcome.excess - 1);
+      printf(missed < 0.5 ? " (missed by %.1g %%)" : " (missed by %.0f %%)", missed);
+    }
     printf("\n");
   }
 }
@@ -169,8 +185,9 @@ static void print_worst(const struct kc_plan *plan, const struct kc_plan_run *ru
     printf("requests were rejected, failed or timed out");
   } else {
     const struct kc_requirement *require = &plan->require[run->worst];
-    printf("%s is %s", kc_figure_name(require->figure),
-           known_text(&run->result.figures, require->figure, text));
+    const bool known = run->result.figures.known[require->figure];
+    printf("%s %s%s", kc_figure_name(require->figure), known ? "is " : "",
+           judged_text(&run->result.figures, require, text));
   }
 }
 
@@ -212,7 +229,7 @@ static void print_delta(const struct kc_figure_set *from, const struct kc_figure
                         enum kc_figure figure)
 {
   if (!from->known[figure] || !to->known[figure]) {
-    printf(" %22s", "not known");
+    printf(" %22s", "-");
     return;
   }
   char text[32];
@@ -277,8 +294,9 @@ static void print_search(const struct kc_plan *plan)
   const struct kc_plan_counts *n = &plan->count;
   const struct kc_plan_space *space = &plan->request.space;
   char text[5][32];
-  printf("\n  %-15s %s runs for %s candidates (%.1f %%), %s more for the details\n", "search",
-         kc_run_grouped(n->runs, text[0]), kc_run_grouped(n->candidates, text[1]),
+  printf("\n  %-15s %s run%s for %s candidate%s (%.1f %%), %s more for the details\n", "search",
+         kc_run_grouped(n->runs, text[0]), kc_plural(n->runs),
+         kc_run_grouped(n->candidates, text[1]), kc_plural(n->candidates),
          n->candidates > 0 ? 100.0 * (double)n->runs / (double)n->candidates : 0,
          kc_run_grouped(n->runs_after, text[2]));
   printf("  %-15s exactly: %s dearer than the winner, %s twins, %s below a bound; if faster and\n"
@@ -298,7 +316,7 @@ static void print_search(const struct kc_plan *plan)
            "");
   }
   if (n->no_fit > 0) {
-    printf("  %-15s %llu of %llu combinations: %s\n", "do not fit", (unsigned long long)n->no_fit,
+    printf("  %-15s %llu of %llu combinations; %s\n", "do not fit", (unsigned long long)n->no_fit,
            (unsigned long long)n->columns, plan->why_no_fit.text);
   }
   if (n->refused > 0) {
@@ -327,7 +345,8 @@ static void print_part(const struct kc_plan *plan, uint32_t i, const struct kc_p
   printf("  %-22s ", require->text);
   if (part->impossible) {
     const struct kc_plan_column *column = &plan->columns[part->floor_column];
-    printf("impossible: %s at the least, %s", kc_figure_text(require->figure, part->floor, text),
+    printf("impossible: %s at the least, %s",
+           kc_figure_text_floor(require->figure, part->floor, text),
            part->alone ? "alone on an empty server" : "however it is scheduled");
     if (part->prompt_tokens > 0) printf(" (a prompt of %u tokens)", part->prompt_tokens);
     printf("\n  %-22s on the %s, %s, %s\n", "", part->alone ? "fastest" : "best", column->gpu,
@@ -336,9 +355,10 @@ static void print_part(const struct kc_plan *plan, uint32_t i, const struct kc_p
     printf("can be met (best seen: %s), but not with all the others\n",
            kc_figure_text(require->figure, part->best, text));
   } else if (part->seen) {
-    printf("was not met; best seen: %s\n", kc_figure_text(require->figure, part->best, text));
+    printf("was not met; best seen: %s\n",
+           kc_figure_text_against(require->figure, part->best, require->limit, text));
   } else {
-    printf("no evaluation knows this figure\n");
+    printf("does not exist in any run\n");
   }
 }
 
@@ -380,7 +400,7 @@ static void print_least(const struct kc_plan *plan, const char *title, bool by_g
   char hardware[96], chosen[256], price[48];
   const struct kc_search_probe probe = kc_plan_least(plan, by_gpus);
   printf("  %-15s %s, %u GPU%s: %s\n", title, price_text(plan, &probe, price),
-         kc_plan_gpus(plan, &probe), kc_plan_gpus(plan, &probe) == 1 ? "" : "s",
+         kc_plan_gpus(plan, &probe), kc_plural(kc_plan_gpus(plan, &probe)),
          kc_plan_hardware(plan, &probe, hardware));
   printf("  %-15s %s\n", "", settings(&plan->columns[probe.column], chosen));
 }

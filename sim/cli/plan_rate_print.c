@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/base/number.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/plan_output.h"
 #include "sim/cli/sets.h"
@@ -15,7 +16,7 @@ static void print_load(const struct kc_rate *rate, uint32_t index)
 {
   const struct kc_rate_probe *probe = &rate->probe[index];
   if (rate->closed) {
-    printf("%llu requests at once", (unsigned long long)probe->load);
+    printf("%llu request%s at once", (unsigned long long)probe->load, kc_plural(probe->load));
     return;
   }
   const double factor = (double)probe->load / KC_RATE_UNIT;
@@ -30,10 +31,32 @@ static void print_probe_figures(const struct kc_rate *rate, uint32_t index)
     const struct kc_requirement *require = &rate->require[i];
     const struct kc_require_outcome outcome = kc_requirement_check(require, figures);
     char value[KC_FIGURE_TEXT_BYTES], limit[KC_FIGURE_TEXT_BYTES];
-    if (!outcome.known) continue;
     printf("  %-15s %s, must be %s %s\n", kc_figure_name(require->figure),
-           kc_figure_text(require->figure, outcome.value, value), kc_require_sign(require->sense),
-           kc_figure_text(require->figure, require->limit, limit));
+           outcome.known ? kc_figure_text_against(require->figure, outcome.value, require->limit,
+                                                  value)
+                         : "does not exist",
+           kc_require_sign(require->sense),
+           kc_figure_text_against(require->figure, require->limit, require->limit, limit));
+  }
+}
+
+/* What is certain of the answer. Loads of a closed loop are whole, so its ends may lie further
+ * apart. */
+static void print_ends(const struct kc_rate *rate, double tolerance)
+{
+  if (rate->best == NONE || rate->above == NONE) {
+    printf("no load that %s was found, so the answer has one end\n",
+           rate->best == NONE ? "holds" : "fails");
+    return;
+  }
+  const double low = (double)rate->probe[rate->best].load;
+  const double high = (double)rate->probe[rate->above].load;
+  if (high < low) {
+    printf("both ends were run; a lower load fails and a higher one holds\n");
+  } else if (high - low <= tolerance * low) {
+    printf("both ends were run, and lie %.4g %% apart at the most\n", 100 * tolerance);
+  } else {
+    printf("both ends were run, and lie one request apart\n");
   }
 }
 
@@ -68,8 +91,8 @@ void kc_rate_print(const struct kc_rate *rate, double tolerance)
       print_probe_figures(rate, rate->above);
     }
   }
-  printf("  %-15s %u runs; both ends were run, and lie %.4g %% apart at the most\n", "search",
-         rate->probe_count, 100 * tolerance);
+  printf("  %-15s %u run%s; ", "search", rate->probe_count, kc_plural(rate->probe_count));
+  print_ends(rate, tolerance);
 }
 
 /* ---- the command ---- */

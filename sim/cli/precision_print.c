@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/base/check.h"
+#include "engine/base/number.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/precision_output.h"
 
@@ -45,9 +46,10 @@ static void print_title(const struct kc_precision_table *table)
   char name[128];
   snprintf(name, sizeof name, "%s", scenario->name);
   kc_text_clean(name);
-  printf("%s\n%s on %u x %s, %u precisions, %llu points\n", name, scenario->model.name,
+  printf("%s\n%s on %u x %s, %u precision%s, %llu point%s\n", name, scenario->model.name,
          kc_run_gpus(scenario), scenario->pool[0].gpu.title, table->row_count,
-         (unsigned long long)table->vary.points);
+         kc_plural(table->row_count), (unsigned long long)table->vary.points,
+         kc_plural(table->vary.points));
 }
 
 static void print_memory(const struct kc_precision_table *table)
@@ -149,7 +151,11 @@ static void print_speed_row(const struct kc_precision_table *table, uint32_t row
   if (!table->closed) put_figure(&best->figures, KC_FIGURE_OOM_S);
   printf("  %s%s", kc_cost_level_name(kc_precision_table_trust(table, row)),
          table->row[row].other_profile ? " *" : "");
-  if (table->row[row].missed != NULL) printf("; misses %s", table->row[row].missed->text);
+  const struct kc_requirement *missed = table->row[row].missed;
+  if (missed != NULL && best->figures.known[missed->figure]) printf("; misses %s", missed->text);
+  if (missed != NULL && !best->figures.known[missed->figure]) {
+    printf("; %s does not exist", kc_figure_name(missed->figure));
+  }
   printf("\n");
 }
 

@@ -36,7 +36,7 @@ static void print_statistic(const char *name, const struct kc_statistic *s, cons
   }
   const kc_ps values[] = {s->mean_ps, s->p50_ps, s->p90_ps, s->p95_ps, s->p99_ps, s->max_ps};
   for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) print_ms(values[i], 2);
-  printf("   %s %s\n", kc_run_grouped(s->count, count), of);
+  printf("   %s %s%s\n", kc_run_grouped(s->count, count), of, kc_plural(s->count));
 }
 
 static const char *trust_word(const struct kc_run *run)
@@ -226,26 +226,31 @@ static void print_workload(const struct kc_run *run)
   const struct kc_workload_spec *work = &run->scenario->workload;
   const struct kc_summary *s = &run->result.summary;
   if (work->is_closed) {
-    printf("  workload  closed loop, %u at once (%s), %s requests of %s + %s tokens\n",
+    printf("  workload  closed loop, %u at once (%s), %s request%s of %s + %s tokens\n",
            work->closed.concurrency, work->closed.mode == KC_CLOSED_WAVE ? "waves" : "steady",
-           kc_run_grouped(s->requests_total, a), kc_run_grouped(work->closed.input_tokens, b),
+           kc_run_grouped(s->requests_total, a), kc_plural(s->requests_total),
+           kc_run_grouped(work->closed.input_tokens, b),
            kc_run_grouped(work->closed.output_tokens, c));
     return;
   }
   const struct kc_trace *t = &run->trace;
   const double span = (double)t->span_ps / 1e12;
   const char *slash = strrchr(t->path, '/');
-  printf("  workload  %s (%s): %s requests %s %.1f s", slash != NULL ? slash + 1 : t->path,
-         t->format, kc_run_grouped(t->count, a), run->sessions ? "recorded over" : "in", span);
+  printf("  workload  %s (%s): %s request%s %s %.1f s", slash != NULL ? slash + 1 : t->path,
+         t->format, kc_run_grouped(t->count, a), kc_plural(t->count),
+         run->sessions ? "recorded over" : "in", span);
   if (span > 0 && !run->sessions) printf(" (%.2f/s)", (double)t->count / span);
-  if (t->session_count > 0) printf(" of %s sessions", kc_run_grouped(t->session_count, b));
+  if (t->session_count > 0) {
+    printf(" of %s session%s", kc_run_grouped(t->session_count, b), kc_plural(t->session_count));
+  }
   printf(", %s in, %s out\n", kc_run_grouped(t->input_tokens, b),
          kc_run_grouped(t->output_tokens, c));
   static const char *const rules[] = {"the trace's output lengths", "a fixed number",
                                       "a ratio of the output length"};
   printf("            max_tokens: %s", rules[work->max_tokens_rule]);
   if (run->max_tokens_clipped > 0) {
-    printf("; it cuts %s requests short", kc_run_grouped(run->max_tokens_clipped, a));
+    printf("; it cuts %s request%s short", kc_run_grouped(run->max_tokens_clipped, a),
+           kc_plural(run->max_tokens_clipped));
   }
   printf("\n");
   print_trace(run);
@@ -313,10 +318,10 @@ static void print_latencies(const struct kc_run *run)
   const struct kc_summary *s = &run->result.summary;
   printf("\n  ms             mean        p50        p90        p95        p99        max   over"
          "   (%s)\n", trust_word(run));
-  print_statistic("TTFT", &s->ttft, "requests");
-  print_statistic("TPOT", &s->tpot, "requests");
-  print_statistic("ITL", &s->itl, "gaps");
-  print_statistic("E2E", &s->e2e, "requests");
+  print_statistic("TTFT", &s->ttft, "request");
+  print_statistic("TPOT", &s->tpot, "request");
+  print_statistic("ITL", &s->itl, "gap");
+  print_statistic("E2E", &s->e2e, "request");
 }
 
 static bool has_limits(const struct kc_scenario *scenario)
@@ -386,11 +391,9 @@ static void print_load(const struct kc_run *run)
   const struct kc_summary *s = &run->result.summary;
   const double rate = (double)s->output_tok_s_micro / 1e6;
   const uint64_t pages = (uint64_t)run->pages * run->result.replicas;
-  printf("\n  output    %.1f tok/s, %.1f per GPU, over %.1f s in %s steps; busy %.1f %% (%s)\n",
+  printf("\n  output    %.1f tok/s, %.1f per GPU, over %.1f s in %s step%s; busy %.1f %% (%s)\n",
          rate, rate / kc_run_gpus(run->scenario), (double)s->makespan_ps / 1e12,
-         kc_run_grouped(s->steps, a),
-         busy_percent(run),
-         trust_word(run));
+         kc_run_grouped(s->steps, a), kc_plural(s->steps), busy_percent(run), trust_word(run));
   printf("  load      at most %s running, %s waiting; %s preemptions\n",
          kc_run_grouped(s->max_running, a), kc_run_grouped(s->max_waiting, b),
          kc_run_grouped(s->preemptions, c));
@@ -426,14 +429,15 @@ static void print_oom(const struct kc_run *run)
          kc_run_grouped(r->summary.preemptions, a), kc_run_grouped(r->summary.max_waiting, b));
 }
 
-static void print_slo(const char *name, double limit_ms, const struct kc_statistic *s,
-                      const struct kc_run *run)
+static void print_slo(const struct kc_run *run, const char *name, double limit_ms,
+                      const struct kc_statistic *s, enum kc_figure figure)
 {
   const uint64_t lost = kc_run_lost(run), all = run->result.summary.requests_total;
   char a[32], b[32];
   if (limit_ms <= 0) return;
   if (s->count == 0) {
-    printf("  SLO       %s p95 against %.2f: not known, no request was served\n", name, limit_ms);
+    printf("  SLO       %s p95 against %.2f: not known, %s\n", name, limit_ms,
+           kc_figure_absence(run, figure));
     return;
   }
   const double value = (double)s->p95_ps / (double)KC_PS_PER_MS;
@@ -454,8 +458,10 @@ static void print_slo(const char *name, double limit_ms, const struct kc_statist
 static void print_cost(const struct kc_run *run)
 {
   const struct kc_scenario *scenario = run->scenario;
-  print_slo("TTFT", scenario->slo_ttft_p95_ms, &run->result.summary.ttft, run);
-  print_slo("TPOT", scenario->slo_tpot_p95_ms, &run->result.summary.tpot, run);
+  print_slo(run, "TTFT", scenario->slo_ttft_p95_ms, &run->result.summary.ttft,
+            KC_FIGURE_TTFT_P95_MS);
+  print_slo(run, "TPOT", scenario->slo_tpot_p95_ms, &run->result.summary.tpot,
+            KC_FIGURE_TPOT_P95_MS);
   kc_run_money_print(run);
   printf("  result    sha256 %s, seed %" PRIu64 "\n", run->result.summary.result_sha256,
          scenario->seed);

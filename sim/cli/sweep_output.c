@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/check.h"
+#include "engine/base/number.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/sets.h"
 
@@ -125,7 +126,8 @@ static void table_begin(const struct kc_sweep_output *out)
   char name[256];
   snprintf(name, sizeof name, "%s", sweep->name);
   kc_text_clean(name);
-  printf("%s: %llu points", name, (unsigned long long)sweep->grid->points);
+  printf("%s: %llu point%s", name, (unsigned long long)sweep->grid->points,
+         kc_plural(sweep->grid->points));
   if (sweep->shards > 1) {
     printf(", shard %llu of %llu", (unsigned long long)sweep->shard,
            (unsigned long long)sweep->shards);
@@ -167,7 +169,7 @@ static void table_end(const struct kc_sweep_totals *totals)
 {
   static const char *const words[] = {"done", "do not fit", "refused", "failed"};
   if (totals->points == 0) return; /* a shard beyond the last point */
-  printf("\n%llu points:", (unsigned long long)totals->points);
+  printf("\n%llu point%s:", (unsigned long long)totals->points, kc_plural(totals->points));
   for (int s = KC_POINT_DONE; s <= KC_POINT_FAILED; s++) {
     if (s > KC_POINT_DONE && totals->by_status[s] == 0) continue;
     printf("%s %llu %s", s > KC_POINT_DONE ? "," : "", (unsigned long long)totals->by_status[s],

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "engine/base/check.h"
+#include "engine/base/number.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/sets.h"
 
@@ -31,8 +32,9 @@ void kc_sweep_tell_stored(const char *database, const struct kc_sweep_totals *to
   KC_ASSERT(totals->known <= finished);
   snprintf(path, sizeof path, "%s", database);
   kc_text_clean(path);
-  kc_cli_note("%llu points are in %s, %llu of them were there before or known by their inputs",
-              (unsigned long long)finished, path, (unsigned long long)totals->known);
+  kc_cli_note("%llu point%s in %s, %llu of them there before or known by their inputs",
+              (unsigned long long)finished, kc_plural(finished), path,
+              (unsigned long long)totals->known);
 }
 
 int kc_sweep_status(const struct kc_sweep *sweep, const struct kc_sweep_totals *totals)

@@ -49,7 +49,11 @@ static void write_limits_sentence(const struct kc_html *page, size_t run)
     missed += met < 0;
   }
   if (stated < asked && missed == 0) {
-    fputs("Whether the latency limits are met is not known: no request was served.", page->out);
+    const bool served = kc_html_cell(page, run, "ttft_p95_ms") != NULL;
+    fputs(served ? "The limit on the time per output token tests nothing: no request has a second "
+                   "token."
+                 : "Whether the latency limits are met is not known: no request was served.",
+          page->out);
   } else if (stated == 0) {
     fputs("No latency limit was stated.", page->out);
   } else if (missed == 0) {
@@ -225,7 +229,7 @@ static void tile_latency(const struct kc_html *page, const struct limit *limit, 
   open_tile(page, title, met > 0 ? "good" : met < 0 ? "bad" : "");
   tile_figure(page, limit->figure, KC_ROUND_READING, "ms");
   if (met == 0) {
-    fputs("no limit stated", page->out);
+    fputs(most > 0 ? "nothing to hold against its limit" : "no limit stated", page->out);
   } else {
     fprintf(page->out, "<span class=\"meter\" aria-hidden=\"true\"><i style=\"width:%.1f%%\"></i>"
                        "</span>%s: limit %s ms", value < most ? 100 * value / most : 100.0,

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/base/number.h"
 #include "sim/html/html_internal.h"
 
 enum { TRIED_SHOWN_MAX = 240, FIGURES_SHOWN_MAX = 3 };
@@ -140,11 +141,6 @@ static void write_price(const struct kc_html *page, size_t row)
 
 /* ---- the question ---- */
 
-static const char *plural(double count)
-{
-  return count == 1 ? "" : "s";
-}
-
 static void write_conditions(const struct kc_html *page)
 {
   FILE *const out = page->out;
@@ -163,7 +159,7 @@ static void write_conditions(const struct kc_html *page)
   if (spare > 0) {
     fputs(", with ", out);
     plan_figure(page, "b", "", "spare", KC_ROUND_COUNT);
-    fprintf(out, " replica%s down", plural(spare));
+    fprintf(out, " replica%s down", kc_plural((uint64_t)spare));
   }
   if (plan_number(page, "lost_percent") > 0) {
     fputs(", at most ", out);
@@ -178,7 +174,7 @@ static void write_conditions(const struct kc_html *page)
   if (plan_number(page, "gpus_max") > 0) {
     fputs(", at most ", out);
     plan_figure(page, "b", "", "gpus_max", KC_ROUND_COUNT);
-    fprintf(out, " GPU%s", plural(plan_number(page, "gpus_max")));
+    fprintf(out, " GPU%s", kc_plural((uint64_t)plan_number(page, "gpus_max")));
   }
 }
 

@@ -294,6 +294,36 @@ static void load_sets(const struct kc_plan *plan, uint32_t number, struct kc_pla
   kc_plan_add_headroom(plan, sets);
 }
 
+/* An axis by the last word of its key in a sentence about a change of the scenario. */
+static const char *option_of(const struct kc_plan *plan, const char *text)
+{
+  static const struct {
+    const char *word;
+    enum kc_plan_axis_id axis;
+  } words[] = {{"parallel.tensor", KC_AXIS_TENSOR}, {"tensor degree", KC_AXIS_TENSOR},
+               {"max_batched_tokens", KC_AXIS_CHUNK}, {"chunked_prefill_size", KC_AXIS_CHUNK},
+               {"page_size", KC_AXIS_PAGE}, {"max_running", KC_AXIS_CAP}, {"kv.", KC_AXIS_KV},
+               {"weights", KC_AXIS_WEIGHTS}, {"gpu", KC_AXIS_GPU}};
+  KC_ASSERT(plan->request.space.replica_count > 0);
+  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+    if (strstr(text, words[i].word) != NULL) return kc_plan_axis_name(words[i].axis);
+  }
+  return NULL;
+}
+
+/* Changes that are the plan's own are not the user's --set: those have been read before. */
+static void name_option(const struct kc_plan *plan, struct kc_diag *why)
+{
+  const char *option = option_of(plan, why->text);
+  KC_ASSERT(why->code != KC_OK);
+  if (strcmp(why->path, "--set") != 0) return;
+  if (option == NULL) {
+    why->path[0] = '\0';
+  } else {
+    snprintf(why->path, sizeof why->path, "--%s", option);
+  }
+}
+
 /* Loads the bill; what is wrong with the column is no error. */
 static enum kc_err load(const struct building *b, uint32_t c, struct kc_point *point,
                         struct kc_plan_sets *sets)
@@ -305,7 +335,10 @@ static enum kc_err load(const struct building *b, uint32_t c, struct kc_point *p
   load_sets(plan, plan->columns[c].number, sets);
   const size_t count = kc_plan_all_sets(plan, sets, all);
   const enum kc_err err = kc_point_load(point, plan->request.path, all, count, problems);
-  if (err != KC_OK) b->why[c] = problems->items[0];
+  if (err != KC_OK) {
+    b->why[c] = problems->items[0];
+    name_option(plan, &b->why[c]);
+  }
   free(problems);
   return err;
 }
@@ -366,6 +399,15 @@ static uint32_t rival_of(const struct kc_plan *plan, uint32_t searched)
   return searched;
 }
 
+/* The sentence of the first column that does not fit, and which one it is. */
+static void explain_no_fit(const struct kc_plan_column *column, const struct kc_diag *why,
+                           struct kc_diag *out)
+{
+  KC_ASSERT(column->gpu[0] != '\0');
+  kc_fail_at(out, why->code, why->path, 0, 0, "%u %s, weights %s, KV %s: %s", column->gpus,
+             column->gpu, column->weights, column->kv, why->text);
+}
+
 static void gather(struct building *b)
 {
   struct kc_plan *plan = b->plan;
@@ -375,7 +417,7 @@ static void gather(struct building *b)
     if (column->status == KC_POINT_REFUSED) {
       if (plan->count.refused++ == 0) plan->why_refused = b->why[c];
     } else if (column->status == KC_POINT_NO_FIT) {
-      if (plan->count.no_fit++ == 0) plan->why_no_fit = b->why[c];
+      if (plan->count.no_fit++ == 0) explain_no_fit(column, &b->why[c], &plan->why_no_fit);
     } else {
       plan->search[plan->search_count] = b->search[c];
       plan->searched[plan->search_count++] = c;
@@ -386,6 +428,47 @@ static void gather(struct building *b)
   for (uint32_t i = 0; i < plan->search_count; i++) plan->search[i].rival = rival_of(plan, i);
 }
 
+/* Nothing fits: on which GPUs, and why the first does not. */
+static enum kc_err fail_no_fit(const struct kc_plan *plan, struct kc_diag *diag)
+{
+  const struct kc_plan_axis *axis = &plan->request.space.axis[KC_AXIS_GPU];
+  char gpus[160] = "";
+  KC_ASSERT(axis->count > 0 && plan->count.no_fit > 0);
+  for (uint32_t i = 0; i < axis->count; i++) {
+    const size_t used = strlen(gpus);
+    snprintf(gpus + used, sizeof gpus - used, "%s%.32s", i > 0 ? ", " : "",
+             axis->value[i][0] != '\0' ? axis->value[i] : plan->request.space.own_gpu);
+  }
+  return kc_fail_at(diag, KC_ERR_NO_FIT, plan->why_no_fit.path, 0, 0,
+                    "nothing that may be chosen fits on %s; %s", gpus, plan->why_no_fit.text);
+}
+
+/* Figures that no run of this workload has are no requirement and no objective. */
+static enum kc_err check_exists(const struct kc_plan *plan, struct kc_diag *diag)
+{
+  const struct kc_scenario *scenario = &plan->base.scenario;
+  bool has_limits = scenario->slo_ttft_p95_ms > 0 || scenario->slo_tpot_p95_ms > 0;
+  KC_ASSERT(plan->workload.count > 0);
+  for (uint32_t i = 0; i < plan->require_count && plan->workload.output_max < 2; i++) {
+    const enum kc_figure figure = plan->require[i].figure;
+    if (kc_figure_percentile(figure, KC_FIGURE_TPOT_MEAN_MS) < 0 &&
+        kc_figure_percentile(figure, KC_FIGURE_ITL_MEAN_MS) < 0) {
+      continue;
+    }
+    return kc_fail_at(diag, KC_ERR_INPUT, scenario->path, 0, 0, "%s asks of a time between tokens, "
+                      "and no request of the workload has a second one; require something else, "
+                      "such as --slo 'ttft_p95_ms<=2000'", plan->require[i].text);
+  }
+  for (uint32_t c = 0; c < scenario->workload.clients.class_count; c++) {
+    const struct kc_class_spec *class = &scenario->workload.clients.class[c];
+    has_limits |= class->ttft_ms > 0 || class->tpot_ms > 0;
+  }
+  if (plan->request.objective != KC_PLAN_GOODPUT || has_limits) return KC_OK;
+  return kc_fail_at(diag, KC_ERR_INPUT, scenario->path, 0, 0, "goodput counts the requests within "
+                    "the scenario's own limits, and it states none: add slo: {ttft_p95_ms: ...} to "
+                    "it, or plan with --objective output_tok_s");
+}
+
 static enum kc_err check_prices(const struct kc_plan *plan, struct kc_diag *diag)
 {
   if (plan->request.objective == KC_PLAN_GPUS && plan->request.budget_usd_hour <= 0) return KC_OK;
@@ -393,8 +476,8 @@ static enum kc_err check_prices(const struct kc_plan *plan, struct kc_diag *diag
     const struct kc_plan_column *column = &plan->columns[plan->searched[i]];
     if (column->priced) continue;
     KC_ASSERT(column->gpu[0] != '\0');
-    return kc_fail(diag, KC_ERR_INPUT, "no price of %s is known: state price.gpu_hour_usd in the "
-                   "scenario, or plan with --objective gpus", column->gpu);
+    return kc_fail(diag, KC_ERR_INPUT, "no price of %s is known: give one, such as --price "
+                   "%s=2.50, or plan with --objective gpus", column->gpu, column->gpu);
   }
   return KC_OK;
 }
@@ -420,10 +503,14 @@ static enum kc_err build_all(struct building *b, struct kc_diag *diag)
     return b->err[c];
   }
   gather(b);
-  if (plan->search_count > 0) return check_prices(plan, diag);
-  *diag = plan->count.no_fit > 0 ? plan->why_no_fit : plan->why_refused;
+  if (plan->search_count > 0) {
+    KC_TRY(check_exists(plan, diag));
+    return check_prices(plan, diag);
+  }
+  if (plan->count.no_fit > 0) return fail_no_fit(plan, diag);
+  *diag = plan->why_refused;
   KC_ASSERT(diag->code != KC_OK);
-  return plan->count.no_fit > 0 ? KC_ERR_NO_FIT : diag->code;
+  return diag->code;
 }
 
 enum kc_err kc_plan_build_columns(struct kc_plan *plan, struct kc_diag *diag)

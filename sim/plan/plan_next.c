@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/check.h"
+#include "engine/base/number.h"
 #include "sim/plan/plan_details.h"
 #include "sim/plan/plan_parts.h"
 
@@ -75,7 +76,7 @@ static enum kc_err ask_replica(struct asking *asking, struct kc_diag *diag)
   kc_sets_add(begin(asking), "pools.%s.replicas=%u", asking->plan->request.space.pool,
               asking->winner.replicas + 1);
   KC_ASSERT(gpus > 0);
-  snprintf(what, sizeof what, "+1 replica (%u GPU%s)", gpus, gpus == 1 ? "" : "s");
+  snprintf(what, sizeof what, "+1 replica (%u GPU%s)", gpus, kc_plural(gpus));
   return ask(asking, (int32_t)gpus, what, diag);
 }
 

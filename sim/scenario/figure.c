@@ -44,13 +44,64 @@ enum kc_figure_better kc_figure_better(enum kc_figure figure)
   return row_of(figure)->better;
 }
 
+enum { DECIMALS_MAX = 15 };
+
+/* "1 request", "2 requests", "12.40 ms"; the units that are counted end in an "s" of their own. */
+static const char *write_text(const struct figure_row *row, double value, int decimals,
+                              char out[KC_FIGURE_TEXT_BYTES])
+{
+  const size_t bytes = strlen(row->unit);
+  const bool counted = row->decimals == 0 && bytes > 1 && row->unit[bytes - 1] == 's';
+  KC_ASSERT(out != NULL);
+  KC_ASSERT(decimals >= 0 && decimals <= DECIMALS_MAX);
+  snprintf(out, KC_FIGURE_TEXT_BYTES, "%.*f%s%.*s", decimals, value, bytes > 0 ? " " : "",
+           (int)(counted && value == 1 ? bytes - 1 : bytes), row->unit);
+  return out;
+}
+
 const char *kc_figure_text(enum kc_figure figure, double value, char out[KC_FIGURE_TEXT_BYTES])
 {
   const struct figure_row *row = row_of(figure);
-  KC_ASSERT(out != NULL);
-  snprintf(out, KC_FIGURE_TEXT_BYTES, "%.*f%s%s", row->decimals, value,
-           row->unit[0] != '\0' ? " " : "", row->unit);
-  return out;
+  return write_text(row, value, row->decimals, out);
+}
+
+/* What `decimals` of a value say. */
+static double said(double value, int decimals)
+{
+  char text[400];
+  double back = value;
+  KC_ASSERT(decimals >= 0 && decimals <= DECIMALS_MAX);
+  const int length = snprintf(text, sizeof text, "%.*f", decimals, value);
+  (void)kc_parse_double(text, (size_t)length, &back);
+  return back;
+}
+
+static int side(double value, double limit)
+{
+  return (value > limit) - (value < limit);
+}
+
+const char *kc_figure_text_against(enum kc_figure figure, double value, double limit,
+                                   char out[KC_FIGURE_TEXT_BYTES])
+{
+  const struct figure_row *row = row_of(figure);
+  int decimals = row->decimals;
+  KC_ASSERT(isfinite(value) && isfinite(limit));
+  while (decimals < DECIMALS_MAX && side(said(value, decimals), limit) != side(value, limit)) {
+    decimals++;
+  }
+  return write_text(row, value, decimals, out);
+}
+
+const char *kc_figure_text_floor(enum kc_figure figure, double floor,
+                                 char out[KC_FIGURE_TEXT_BYTES])
+{
+  const struct figure_row *row = row_of(figure);
+  double step = 1;
+  KC_ASSERT(isfinite(floor));
+  for (int d = 0; d < row->decimals; d++) step /= 10;
+  const bool above = said(floor, row->decimals) > floor;
+  return write_text(row, above ? floor - step : floor, row->decimals, out);
 }
 
 int kc_figure_percentile(enum kc_figure figure, enum kc_figure mean)

@@ -107,6 +107,13 @@ int kc_figure_decimals(enum kc_figure figure);     /* for people */
 enum { KC_FIGURE_TEXT_BYTES = 64 };
 const char *kc_figure_text(enum kc_figure figure, double value, char out[KC_FIGURE_TEXT_BYTES]);
 
+/* The same with as many decimals as it takes to be above, at or below `limit` as the value is. */
+const char *kc_figure_text_against(enum kc_figure figure, double value, double limit,
+                                   char out[KC_FIGURE_TEXT_BYTES]);
+/* The same of a lower bound: never above it. */
+const char *kc_figure_text_floor(enum kc_figure figure, double floor,
+                                 char out[KC_FIGURE_TEXT_BYTES]);
+
 /* Which of the five figures of the latency whose mean is `mean` it is: 0 for the mean, 50, 90, 95
  * or 99 for a percentile, -1 for none of them. */
 int kc_figure_percentile(enum kc_figure figure, enum kc_figure mean);

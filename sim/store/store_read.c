@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "engine/base/file.h"
+#include "engine/base/number.h"
 #include "sim/store/store_internal.h"
 
 static const char doing[] = "reading it";
@@ -130,7 +131,7 @@ static enum kc_err fail_no_run(struct kc_store *store, int64_t run_id, struct kc
   return kc_fail_at(diag, KC_ERR_INPUT, store->path, 0, 0,
                     "there is no run %lld; the database holds %lld run%s, the last is %lld; "
                     "`kvcap db info %s` lists them", (long long)run_id, (long long)runs,
-                    runs == 1 ? "" : "s", (long long)last, store->path);
+                    kc_plural((uint64_t)runs), (long long)last, store->path);
 }
 
 static enum kc_err choose_one(struct kc_store *store, sqlite3_stmt *insert, size_t series,

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/number.h"
 #include "traces/readers/trace_store.h"
 
 enum kc_err kc_trace_builder_init(struct kc_trace_builder *builder, struct kc_trace *trace,
@@ -88,7 +89,7 @@ static enum kc_err check_cell_count(struct kc_trace_builder *builder)
   const bool semicolons =
       cells == 1 && memchr(builder->line_text, ';', builder->line_bytes) != NULL;
   return kc_fail_at(builder->diag, KC_ERR_INPUT, builder->path, builder->line, 0,
-                    "%u cell%s, but the header has %u columns%s", cells, cells == 1 ? "" : "s",
+                    "%u cell%s, but the header has %u columns%s", cells, kc_plural(cells),
                     builder->columns,
                     semicolons ? " (';' separates cells here; expected commas)" : "");
 }

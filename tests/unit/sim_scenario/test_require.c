@@ -129,9 +129,54 @@ static void a_figure_of_a_latency_is_its_mean_or_a_percentile(void **state)
   }
 }
 
+/* Texts are on the side of a limit that the value is on, floors never above what they bound, and
+ * one thing is not many. */
+static void texts_are_true(void **state)
+{
+  (void)state;
+  static const struct {
+    enum kc_figure figure;
+    double value, limit;
+    const char *text;
+  } against[] = {{KC_FIGURE_TTFT_P95_MS, 12.4, 500, "12.40 ms"},
+                 {KC_FIGURE_TTFT_P95_MS, 50.004, 50, "50.004 ms"},
+                 {KC_FIGURE_TTFT_P95_MS, 49.99996, 50, "49.99996 ms"},
+                 {KC_FIGURE_TTFT_P95_MS, 50, 50, "50.00 ms"},
+                 {KC_FIGURE_TTFT_P95_MS, 49.9875, 49.9875, "49.9875 ms"},
+                 {KC_FIGURE_TTFT_P95_MS, 1e-9, 0, "0.000000001 ms"},
+                 {KC_FIGURE_HEADROOM, -0.00001, 0, "-0.00001 share"},
+                 {KC_FIGURE_MAX_WAITING, 1, 2, "1 request"}};
+  static const struct {
+    enum kc_figure figure;
+    double value;
+    const char *text;
+  } floors[] = {{KC_FIGURE_TTFT_P95_MS, 538.519, "538.51 ms"},
+                {KC_FIGURE_TTFT_P95_MS, 538.511, "538.51 ms"},
+                {KC_FIGURE_TTFT_P95_MS, 538.5, "538.50 ms"},
+                {KC_FIGURE_USD_PER_MTOK, 0.81399, "0.8139 USD"},
+                {KC_FIGURE_GPUS, 1, "1 GPU"},
+                {KC_FIGURE_GPUS, 4, "4 GPUs"}},
+    plain[] = {{KC_FIGURE_MAX_RUNNING, 1, "1 request"}, {KC_FIGURE_MAX_RUNNING, 0, "0 requests"},
+               {KC_FIGURE_PREEMPTIONS, 1, "1 time"}, {KC_FIGURE_OUTPUT_TOK_S, 1, "1.0 tok/s"},
+               {KC_FIGURE_MAKESPAN_S, 1, "1.000 s"}, {KC_FIGURE_FITS, 1, "1"}};
+  char text[KC_FIGURE_TEXT_BYTES];
+  for (size_t i = 0; i < sizeof against / sizeof against[0]; i++) {
+    assert_string_equal(kc_figure_text_against(against[i].figure, against[i].value,
+                                               against[i].limit, text), against[i].text);
+  }
+  for (size_t i = 0; i < sizeof floors / sizeof floors[0]; i++) {
+    assert_string_equal(kc_figure_text_floor(floors[i].figure, floors[i].value, text),
+                        floors[i].text);
+  }
+  for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+    assert_string_equal(kc_figure_text(plain[i].figure, plain[i].value, text), plain[i].text);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(texts_are_true),
       cmocka_unit_test(every_sign_is_read),
       cmocka_unit_test(what_is_not_one_is_refused),
       cmocka_unit_test(excess_is_a_ratio_that_says_met_or_not),
