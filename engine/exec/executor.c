@@ -98,7 +98,7 @@ static enum kc_err init_passes(struct kc_exec *exec, struct kc_arena *arena, str
       .site = exec->site, .weights = c->weights, .cache = c->cache,
       .table = {exec->on.entry, exec->slots, exec->row_entries}, .rows_max = block,
       .yields_max = exec->slots < block ? exec->slots : block, .eager = c->eager,
-      .collective = c->collective};
+      .collective = c->collective, .stop = c->stop};
   KC_ASSERT(c->threads > 0);
   for (uint32_t i = 0; i < c->threads; i++) {
     struct kc_forward *f = &exec->forward[i];

@@ -68,6 +68,7 @@ struct kc_exec_config {
   uint32_t block_rows;              /* rows of a pass; 0: 64, on a device 2,048 */
   bool eager;                       /* a device runs no graphs */
   struct kc_collective collective;  /* of a tensor-parallel rank */
+  bool (*stop)(void *context);      /* as in kc_forward_config; KC_ERR_INTERRUPTED ends the step */
   const struct kc_executor *clock;  /* NULL: the wall clock */
   const struct kc_exec_probe *probe; /* NULL: nobody; not with integrity off */
   /* Called for each token, in batch order, after its step ran. NULL: nobody. */

@@ -355,7 +355,10 @@ static enum kc_op_status run_model(void *context)
   struct kc_forward *f = context;
   const struct kc_recipe *r = &f->weights->recipe;
   TRY_OP(embed(f));
-  for (uint32_t layer = 0; layer < r->layers; layer++) TRY_OP(run_layer(f, layer));
+  for (uint32_t layer = 0; layer < r->layers; layer++) {
+    if (f->stop != NULL && f->stop(NULL)) return KC_OP_STOPPED;
+    TRY_OP(run_layer(f, layer));
+  }
   TRY_OP(norm(f, f->delta, f->residual, f->weights->final_norm, r->hidden, r->hidden, f->x));
   return yield_tokens(f);
 }

@@ -63,6 +63,7 @@ struct kc_forward_config {
   uint32_t yields_max; /* rows of a pass that yield; 0: rows_max */
   bool eager;          /* a device runs no graphs */
   struct kc_collective collective;
+  bool (*stop)(void *context); /* the host asks it (with NULL) before each layer; NULL: nobody */
 };
 
 struct kc_forward {
@@ -85,6 +86,7 @@ struct kc_forward {
   unsigned char *host_base, *base;  /* of both */
   struct kc_graphs graphs;
   bool eager;
+  bool (*stop)(void *context);
   struct kc_arena scratch, pinned;  /* a device's */
   /* scratch of the site, [rows_max] rows each */
   uint16_t *residual, *x, *delta;

@@ -278,6 +278,7 @@ enum kc_err kc_forward_init(struct kc_forward *forward, const struct kc_forward_
                            .yields_max = config->yields_max > 0 ? config->yields_max
                                                                 : config->rows_max};
   KC_ASSERT(f->weights->site.ops == f->site.ops && f->cache->site.ops == f->site.ops);
+  if (kc_site_is_host(&f->site)) f->stop = config->stop; /* a device's pass is enqueued at once */
   if (kc_site_is_host(&f->site)) {
     struct taker taker = {.arena = arena};
     take_scratch(f, &taker, &f->weights->recipe);

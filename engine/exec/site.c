@@ -108,6 +108,9 @@ enum kc_err kc_site_fail(const struct kc_site *site, enum kc_op_status status, c
     case KC_OP_UNSUPPORTED:
       return kc_fail(diag, KC_ERR_DEVICE, "%s: no kernel of \"%s\" has this shape or format", what,
                      site->ops->name);
+    case KC_OP_STOPPED:
+      return kc_fail(diag, KC_ERR_INTERRUPTED, "interrupted in a step; nothing of this run was "
+                     "kept");
     case KC_OP_MEMORY:
       return kc_fail(diag, KC_ERR_NO_FIT, "%s: the device has no memory left", what);
     default:

@@ -50,8 +50,8 @@ enum kc_op_status kc_site_fetch(const struct kc_site *site, void *to, const void
                                 uint64_t bytes);
 enum kc_op_status kc_site_wait(const struct kc_site *site);
 
-/* The error of an operation that was refused: KC_ERR_DEVICE, or KC_ERR_NO_FIT for memory; `what` is
- * a few words, "the tag check". */
+/* The error of an operation that was refused: KC_ERR_DEVICE, KC_ERR_NO_FIT for memory, or
+ * KC_ERR_INTERRUPTED; `what` is a few words, "the tag check". */
 enum kc_err kc_site_fail(const struct kc_site *site, enum kc_op_status status, const char *what,
                          struct kc_diag *diag);
 

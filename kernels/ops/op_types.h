@@ -32,7 +32,8 @@ enum kc_op_status {
   KC_OP_BAD = 1,         /* a precondition of the contract does not hold: our own mistake */
   KC_OP_UNSUPPORTED = 2, /* legal, but this implementation has no kernel for the shape */
   KC_OP_DEVICE = 3,      /* launch or device error; the device's message has the rest */
-  KC_OP_MEMORY = 4       /* workspace too small, or no device memory left */
+  KC_OP_MEMORY = 4,      /* workspace too small, or no device memory left */
+  KC_OP_STOPPED = 5      /* of no operation: whoever runs them was asked to stop between two */
 };
 
 /* Element types of activations and outputs. */

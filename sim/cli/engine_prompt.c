@@ -146,6 +146,7 @@ static struct kc_exec_config exec_config(struct session *s, const struct kc_sche
       .output_tokens = (uint64_t)s->count * s->arguments->tokens,
       .max_model_len = sched->max_model_len,
       .prompts = {.context = s, .token = prompt_token}, .end_token = -1,
+      .stop = kc_interrupt_wanted,
       .temperature = (float)s->arguments->temperature, .sample_seed = s->arguments->seed,
       .team = s->team, .threads = s->threads, .on_token = on_token, .on_token_context = s};
 }

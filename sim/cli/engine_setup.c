@@ -211,6 +211,7 @@ enum kc_err kc_engine_attach(struct kc_engine *engine, struct kc_run *run,
       .output_tokens = output_tokens(run), .max_model_len = sched->max_model_len,
       .prompts = texts_of(engine, run, model->weights.recipe.vocabulary),
       .collective = kc_engine_collective(&engine->peers), .end_token = -1,
+      .stop = kc_interrupt_wanted,
       .team = engine->team, .threads = threads,
       .clock = clock == KC_ENGINE_VIRTUAL ? &engine->predicted : NULL,
       .probe = engine->fault_every > 0 ? &engine->probe : NULL};

@@ -129,9 +129,27 @@ with '.max_position_embeddings = 1000000000'
   >"$scratch/other"
 cmp "$scratch/plain" "$scratch/other"
 
-# ---- nobody reads ----
+# ---- nobody waits, nobody reads ----
 
 now() { date +%s%N; }
+
+# A prompt of 2,048 tokens through 200 million parameters is one step of a minute and more: it ends
+# soon after a signal, in the weights as in the step.
+jq -n '{model_type: "llama", hidden_size: 1024, intermediate_size: 4096, num_hidden_layers: 12,
+  num_attention_heads: 16, num_key_value_heads: 4, vocab_size: 4096, head_dim: 64,
+  max_position_embeddings: 16384, torch_dtype: "bfloat16"}' >"$scratch/large.json"
+printf 'timestamp,input_tokens,output_tokens\n0,2048,4\n' >"$scratch/one.csv"
+for after in 0.3 6; do
+  got=0
+  begin=$(now)
+  timeout --signal=INT "$after" "$program" engine run --shapes scenario --threads 1 \
+    --trace "$scratch/one.csv" --set "model=$scratch/large.json" \
+    "$source_root/scenarios/examples/llama-3.1-8b-starved.yaml" \
+    --set pools.serve.memory.pages=200 >"$scratch/out" 2>"$scratch/err" || got=$?
+  [ "$got" = 124 ] || fail "interrupted after $after s: status $got"
+  grep -q 'kvcap: interrupted' "$scratch/err" || fail "interrupted after $after s: not said"
+  [ $(($(now) - begin)) -lt 20000000000 ] || fail "interrupted after $after s: not soon"
+done
 long=(--prompt 'In the beginning' --generate 490 --threads 1)
 begin=$(now)
 "$program" engine run --model tiny-gqa "${long[@]}" >/dev/null
