@@ -1,4 +1,6 @@
 /* The precision table as one JSON document (see precision_output.h). */
+#include <stdlib.h>
+
 #include "engine/base/check.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/precision_output.h"
@@ -115,5 +117,8 @@ int kc_precision_print_json(const struct kc_precision_table *table)
   }
   json_object_set_new(root, "slo", slo);
   json_object_set_new(root, "rows", rows);
+  char *verdict = kc_precision_verdict(table);
+  json_object_set_new(root, "verdict", verdict == NULL ? NULL : json_string(verdict));
+  free(verdict);
   return kc_cli_print_json(root);
 }

@@ -9,4 +9,8 @@ int kc_precision_print(const struct kc_precision_table *table);
 int kc_precision_print_csv(const struct kc_precision_table *table);
 int kc_precision_print_json(const struct kc_precision_table *table);
 
+/* What the table comes to, in lines of text: who keeps the SLO, and the fastest or why there is
+ * none. Heap; "" when there is nothing to say, NULL when memory ran out. */
+char *kc_precision_verdict(const struct kc_precision_table *table);
+
 #endif

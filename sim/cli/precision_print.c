@@ -1,5 +1,6 @@
 /* The precision table for people and as CSV (see precision_output.h). */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/check.h"
@@ -225,33 +226,15 @@ static void print_quality(const struct kc_precision_table *table)
                       "\nquality of small models, run by the engine\n");
 }
 
-/* ---- the sentence ---- */
+/* ---- the conclusion ---- */
 
-/* The fastest row against the first. */
-static void print_answer(const struct kc_precision_table *table)
+static enum kc_err print_verdict(const struct kc_precision_table *table)
 {
-  uint32_t fastest = 0;
-  double gain = 0, cost = 0;
-  for (uint32_t r = 1; r < table->row_count; r++) {
-    double percent;
-    if (kc_precision_table_change(table, r, KC_FIGURE_OUTPUT_TOK_S, &percent) && percent > gain) {
-      gain = percent;
-      fastest = r;
-    }
-  }
-  if (fastest == 0) return;
-  const struct kc_precision_row *row = &table->row[fastest], *base = &table->row[0];
-  printf("\nweights %s with KV %s against weights %s with KV %s:\n%+.1f %% %s", row->weights,
-         row->kv, base->weights, base->kv, gain, table->closed ? "peak throughput" : "throughput");
-  if (kc_precision_table_change(table, fastest, KC_FIGURE_USD_PER_MTOK, &cost)) {
-    printf(", %+.1f %% cost per token", cost);
-  }
-  if (table->closed) {
-    printf(";\nlargest load listed that fits: %u -> %u; frontier: %llu -> %llu requests of %llu "
-           "tokens", base->largest, row->largest, (unsigned long long)base->frontier,
-           (unsigned long long)row->frontier, (unsigned long long)table->length);
-  }
-  printf("\n");
+  char *text = kc_precision_verdict(table);
+  if (text == NULL) return KC_ERR_MEMORY;
+  if (text[0] != '\0') printf("\n%s", text);
+  free(text);
+  return KC_OK;
 }
 
 int kc_precision_print(const struct kc_precision_table *table)
@@ -261,8 +244,10 @@ int kc_precision_print(const struct kc_precision_table *table)
   print_memory(table);
   print_speed(table);
   print_quality(table);
-  print_answer(table);
-  return 0;
+  if (print_verdict(table) == KC_OK) return 0;
+  struct kc_diag diag;
+  kc_fail(&diag, KC_ERR_MEMORY, "no memory for the conclusion");
+  return kc_cli_fail(&diag);
 }
 
 /* ---- CSV ---- */

@@ -321,7 +321,8 @@ enum kc_err kc_precision_table_open(struct kc_precision_table *table,
                               const struct kc_precision_question *question, struct kc_diag *diag)
 {
   KC_ASSERT(question->path != NULL);
-  *table = (struct kc_precision_table){.closed = false};
+  *table = (struct kc_precision_table){.path = question->path, .sets = question->sets,
+                                       .set_count = question->set_count};
   kc_vary_init(&table->vary);
   table->scenario = malloc(sizeof *table->scenario);
   table->row = calloc(KC_PRECISION_ROWS_MAX, sizeof *table->row);

@@ -42,6 +42,9 @@ struct kc_precision_row {
 };
 
 struct kc_precision_table {
+  const char *path;              /* and what is changed in every row: the question's */
+  const char *const *sets;
+  size_t set_count;
   struct kc_scenario *scenario;  /* heap: as it stands */
   struct kc_fit own;             /* its bill */
   bool closed;
