@@ -241,13 +241,16 @@ GROUP BY series, label, weights_gpu_gib, kv_gpu_gib, kv_tokens
 ORDER BY series, point;
 
 -- The peak of each series: the most output among the points that never want more memory than there
--- is, its load, what a token costs there, and where memory ends. Changes are against series 0.
+-- is, its load, what a token costs there, and where memory ends. Without a load that varies, as in
+-- a table of precisions on a trace, a series is judged by the point that it has. Changes are
+-- against series 0.
 CREATE TEMP VIEW IF NOT EXISTS sweep_peak AS
 WITH fit AS (
   SELECT *, row_number() OVER (PARTITION BY series, across_place
                                ORDER BY output_tok_s DESC, point) AS place,
          max(load_amount) OVER (PARTITION BY series, across_place) AS largest_load
-  FROM sweep_point WHERE oom = 0 AND output_tok_s IS NOT NULL
+  FROM sweep_point WHERE output_tok_s IS NOT NULL
+    AND (oom = 0 OR (SELECT load_key FROM chosen_sweep) = '')
 ),
 peak AS (SELECT * FROM fit WHERE place = 1)
 SELECT peak.series AS series, peak.label AS label, peak.across_place AS across_place,
@@ -255,6 +258,7 @@ SELECT peak.series AS series, peak.label AS label, peak.across_place AS across_p
        peak.output_tok_s AS output_tok_s, peak.usd_per_mtok AS usd_per_mtok,
        peak.largest_load AS largest_load, peak.requests_fit AS requests_fit,
        peak.kv_tokens AS kv_tokens, peak.point AS point, peak.trust AS trust,
+       peak.ttft_p95_ms AS ttft_p95_ms, peak.tpot_p95_ms AS tpot_p95_ms,
        100 * (peak.output_tok_s / base.output_tok_s - 1) AS output_change_percent,
        100 * (peak.usd_per_mtok / base.usd_per_mtok - 1) AS cost_change_percent
 FROM peak LEFT JOIN peak AS base ON base.series = 0 AND base.across_place = peak.across_place

@@ -19,14 +19,48 @@ static const struct limit {
 };
 enum { LIMITS = sizeof limits / sizeof limits[0] };
 
+/* More requests had no answer than a 95th percentile leaves out: what was answered is then not what
+ * the limit is about (`run` says the same). */
+static bool lost_too_many(const struct kc_html *page, size_t run)
+{
+  const double lost = kc_html_cell_number(page, run, "requests_unserved");
+  const double all = kc_html_cell_number(page, run, "requests_total");
+  KC_ASSERT(run < page->run.rows);
+  return 20 * lost > all;
+}
+
+static double limit_of(const struct kc_html *page, size_t run, const struct limit *limit)
+{
+  return kc_html_setting_number(page, run, "slo", limit->figure);
+}
+
 /* 0: not stated, or nothing to hold against it; 1: met; -1: missed. */
 static int limit_met(const struct kc_html *page, size_t run, const struct limit *limit)
 {
-  const double most = kc_html_setting_number(page, run, "slo", limit->figure);
+  const double most = limit_of(page, run, limit);
   const double value = kc_html_cell_number(page, run, limit->figure);
   KC_ASSERT(most >= 0);
   if (most == 0 || isnan(value)) return 0;
-  return value <= most ? 1 : -1;
+  return value <= most && !lost_too_many(page, run) ? 1 : -1;
+}
+
+/* A class of the workload states a limit of its own. */
+static bool has_class_limits(const struct kc_html *page, size_t run)
+{
+  static const char *const keys[] = {"ttft_ms", "tpot_ms"};
+  const struct kc_node *workload = kc_node_get(page->document[run].root, "workload");
+  const struct kc_node *classes = kc_node_get(workload, "classes");
+  KC_ASSERT(run < page->run.rows);
+  if (classes == NULL || classes->kind != KC_NODE_LIST) return false;
+  for (const struct kc_node *class = classes->child; class != NULL; class = class->next) {
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+      const struct kc_node *value = kc_node_get(class, keys[i]);
+      if (value != NULL && value->kind == KC_NODE_SCALAR && strcmp(value->text, "0") != 0) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 static enum grade grade_of(const struct kc_html *page, size_t run)
@@ -38,31 +72,56 @@ static enum grade grade_of(const struct kc_html *page, size_t run)
   return kc_html_cell_number(page, run, "requests_unserved") > 0 ? GRADE_WARN : GRADE_GOOD;
 }
 
+static void write_missed(const struct kc_html *page, size_t run, const struct limit *limit)
+{
+  FILE *const out = page->out;
+  KC_ASSERT(limit_met(page, run, limit) < 0);
+  fprintf(out, "The limit on the %s is missed", limit->name);
+  if (kc_html_cell_number(page, run, limit->figure) <= limit_of(page, run, limit)) {
+    fputs(", as ", out);
+    kc_html_cell_figure(page, "b", "", run, "requests_unserved", KC_ROUND_COUNT);
+    fputs(" requests had no answer", out);
+  }
+  fputs(". ", out);
+}
+
+/* Limits that classes state; requests of a class without limits keep them by being completed. */
+static void write_class_limits(const struct kc_html *page, size_t run)
+{
+  FILE *const out = page->out;
+  fputs("Classes state limits of their own: ", out);
+  kc_html_cell_figure(page, "b", "", run, "slo_met", KC_ROUND_COUNT);
+  fputs(" of ", out);
+  kc_html_cell_figure(page, "b", "", run, "requests_total", KC_ROUND_COUNT);
+  fputs(" requests were completed within those of their class.", out);
+}
+
 static void write_limits_sentence(const struct kc_html *page, size_t run)
 {
   KC_ASSERT(run < page->run.rows);
-  size_t stated = 0, missed = 0, asked = 0;
+  FILE *const out = page->out;
+  size_t asked = 0, met = 0, unknown = 0;
+  const struct limit *untested = NULL;
   for (size_t i = 0; i < LIMITS; i++) {
-    const int met = limit_met(page, run, &limits[i]);
-    asked += kc_html_setting_number(page, run, "slo", limits[i].figure) > 0;
-    stated += met != 0;
-    missed += met < 0;
+    const int verdict = limit_met(page, run, &limits[i]);
+    if (limit_of(page, run, &limits[i]) == 0) continue;
+    asked++;
+    met += verdict > 0;
+    unknown += verdict == 0;
+    if (verdict == 0) untested = &limits[i];
+    if (verdict < 0) write_missed(page, run, &limits[i]);
   }
-  if (stated < asked && missed == 0) {
-    const bool served = kc_html_cell(page, run, "ttft_p95_ms") != NULL;
-    fputs(served ? "The limit on the time per output token tests nothing: no request has a second "
-                   "token."
-                 : "Whether the latency limits are met is not known: no request was served.",
-          page->out);
-  } else if (stated == 0) {
-    fputs("No latency limit was stated.", page->out);
-  } else if (missed == 0) {
-    fputs(stated == 1 ? "The latency limit is met." : "Both latency limits are met.", page->out);
-  } else {
-    for (size_t i = 0; i < LIMITS; i++) {
-      if (limit_met(page, run, &limits[i]) >= 0) continue;
-      fprintf(page->out, "The limit on the %s is missed. ", limits[i].name);
-    }
+  if (asked == 0) {
+    if (has_class_limits(page, run)) write_class_limits(page, run);
+    else fputs("No latency limit was stated.", out);
+  } else if (unknown == LIMITS) {
+    fputs("Whether the latency limits are met is not known: no request was served.", out);
+  } else if (unknown > 0) {
+    const bool none = kc_html_cell_number(page, run, "requests_completed") == 0;
+    fprintf(out, "Whether the limit on the %s is met is not known: no request %s.", untested->name,
+            none ? "was completed" : "has a second token");
+  } else if (met == asked) {
+    fputs(met == 1 ? "The latency limit is met." : "Both latency limits are met.", out);
   }
 }
 
@@ -187,7 +246,7 @@ static void tile_memory(const struct kc_html *page)
   tile_figure(page, "kv_tokens", KC_ROUND_COUNT, "tokens of KV");
   tile_more(page, "weights ", "weights_gpu_gib", KC_ROUND_TENTH, " + ");
   tile_more(page, "KV ", "kv_budget_gib", KC_ROUND_TENTH, " of ");
-  tile_more(page, "", "memory_gib", KC_ROUND_TENTH, " GiB a GPU");
+  tile_more(page, "", "memory_gib", KC_ROUND_TENTH, " GiB that a GPU has (nvidia-smi)");
   if (kc_html_cell_number(page, 0, "replicas") > 1) {
     tile_more(page, ", each of ", "replicas", KC_ROUND_COUNT, " replicas");
   }
@@ -229,11 +288,17 @@ static void tile_latency(const struct kc_html *page, const struct limit *limit, 
   open_tile(page, title, met > 0 ? "good" : met < 0 ? "bad" : "");
   tile_figure(page, limit->figure, KC_ROUND_READING, "ms");
   if (met == 0) {
-    fputs(most > 0 ? "nothing to hold against its limit" : "no limit stated", page->out);
+    if (most > 0) {
+      fprintf(page->out, "not known: limit %s ms", kc_html_number(text, most, KC_ROUND_COUNT));
+    } else {
+      fputs(has_class_limits(page, 0) ? "limits by class" : "no limit stated", page->out);
+    }
   } else {
     fprintf(page->out, "<span class=\"meter\" aria-hidden=\"true\"><i style=\"width:%.1f%%\"></i>"
                        "</span>%s: limit %s ms", value < most ? 100 * value / most : 100.0,
             met > 0 ? "met" : "missed", kc_html_number(text, most, KC_ROUND_COUNT));
+    if (met < 0 && value <= most) tile_more(page, ", ", "requests_unserved", KC_ROUND_COUNT,
+                                            " without an answer");
   }
   close_tile(page);
 }

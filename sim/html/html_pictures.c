@@ -129,15 +129,35 @@ static void free_points(struct points *points)
 /* ---- load over time ---- */
 
 static const struct load {
-  const char *title, *column, *label, *description;
+  const char *title, *column, *peak, *label, *description;
 } loads[] = {
-  {"Running requests", "running", "requests",
+  {"Running requests", "running", "max_running", "requests",
    "Requests that run at each instant of virtual time, one stepped line a run."},
-  {"Waiting requests", "waiting", "requests",
+  {"Waiting requests", "waiting", "max_waiting", "requests",
    "Requests that wait for a slot at each instant of virtual time, one stepped line a run."},
-  {"KV pages in use", "kv_used_percent", "% of the pool",
+  {"KV pages in use", "kv_used_percent", "kv_peak_percent", "% of the pool",
    "Share of the KV pool that is in use at each instant of virtual time, one stepped line a run."},
 };
+
+/* The state is kept at sampled instants, so the highest values may lie between them. */
+static void write_peaks_between(const struct kc_html *page, const struct load *load)
+{
+  const double drawn = kc_html_most(&page->timeline, load->column);
+  bool above = false;
+  for (size_t run = 0; run < page->run.rows; run++) {
+    above |= kc_html_cell_number(page, run, load->peak) > drawn * (1 + 1e-9);
+  }
+  if (!above) return;
+  fputs("<figcaption>The picture samples the run; its highest values lie between the samples: ",
+        page->out);
+  for (size_t run = 0; run < page->run.rows; run++) {
+    if (run > 0) fputs(", ", page->out);
+    kc_html_cell_figure(page, "b", "", run, load->peak,
+                        strcmp(load->peak, "kv_peak_percent") == 0 ? KC_ROUND_TENTH
+                                                                    : KC_ROUND_COUNT);
+  }
+  fprintf(page->out, " %s.</figcaption>\n", load->label);
+}
 
 static void write_load(struct kc_html *page, const struct load *load)
 {
@@ -158,6 +178,7 @@ static void write_load(struct kc_html *page, const struct load *load)
     free_points(&points);
   }
   kc_chart_close(&chart);
+  write_peaks_between(page, load);
   fputs("</figure>\n", page->out);
 }
 

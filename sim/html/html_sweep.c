@@ -1,8 +1,10 @@
 /* A sweep as words and tables: the question, the peak of each series, every point, what it rests
  * on. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/number.h"
 #include "sim/html/html_internal.h"
 
 enum { POINTS_SHOWN_MAX = 240, STARVED_SHOWN_MAX = 8 };
@@ -43,6 +45,22 @@ static bool has_load(const struct kc_html *page)
 {
   KC_ASSERT(page->question.rows == 1);
   return strcmp(question(page, "load_title"), "none") != 0;
+}
+
+/* The axis is what is asked of the deployment, and not a part of it such as a tensor degree. */
+static bool is_load(const struct kc_html *page)
+{
+  const char *title = question(page, "load_title");
+  KC_ASSERT(title[0] != '\0');
+  return strcmp(title, "requests at once") == 0 || strncmp(title, "request rate", 12) == 0;
+}
+
+/* The head of its column. */
+static void put_load_heading(const struct kc_html *page)
+{
+  KC_ASSERT(page->question.rows == 1);
+  if (is_load(page) || !has_load(page)) fputs("load", page->out);
+  else kc_html_text(page->out, question(page, "load_title"));
 }
 
 /* A change in percent with its sign; nothing when it is not known or of the first series. */
@@ -91,6 +109,15 @@ void kc_html_sweep_lead(struct kc_html *page)
 
 /* ---- the answer: peaks ---- */
 
+/* A paragraph that says how it went; the caller closes span and paragraph. */
+static void open_verdict(const struct kc_html *page, const char *class)
+{
+  const char *sign = strcmp(class, "good") == 0 ? "✓" : strcmp(class, "warn") == 0 ? "!" : "✕";
+  KC_ASSERT(page->out != NULL);
+  fprintf(page->out, "<p class=\"verdict %s\"><span class=\"sign\" aria-hidden=\"true\">%s</span>"
+                     "<span>", class, sign);
+}
+
 /* What the series of a row of sweep_peak has over the first, in one sentence. */
 static void write_gain(const struct kc_html *page, size_t row)
 {
@@ -106,7 +133,7 @@ static void write_gain(const struct kc_html *page, size_t row)
   write_change(page, "b", "n", row, "output_change_percent");
   fputs(", a token costs ", out);
   write_change(page, "b", "n", row, "cost_change_percent");
-  if (has_load(page)) {
+  if (has_load(page) && is_load(page)) {
     fputs("; largest load that was run and fits ", out);
     kc_html_point_figure(page, "b", "", peak, 0, "largest_load", KC_ROUND_COUNT);
     fputs(" → ", out);
@@ -142,6 +169,54 @@ static void write_peak(const struct kc_html *page, size_t row)
   fputs("</tr>\n", out);
 }
 
+/* What the most output is, where nothing gains over the first series. */
+static void write_most(const struct kc_html *page)
+{
+  FILE *const out = page->out;
+  const struct kc_cells *peak = &page->peak;
+  KC_ASSERT(peak->rows > 0);
+  open_verdict(page, "good");
+  if (peak->rows > 1) {
+    fputs("None gives noticeably more output than <b>", out);
+    kc_html_text(out, kc_cells_text(peak, 0, "label"));
+    fputs("</b>: ", out);
+  } else {
+    fputs("The most output: ", out);
+  }
+  kc_html_point_figure(page, "b", "", peak, 0, "output_tok_s", KC_ROUND_READING);
+  fputs(" tok/s", out);
+  if (has_load(page)) {
+    fputs(" at ", out);
+    kc_html_text(out, question(page, "load_title"));
+    fputs(" ", out);
+    kc_html_text(out, kc_cells_text(peak, 0, "load"));
+  }
+  if (!isnan(kc_cells_number(peak, 0, "usd_per_mtok"))) {
+    fputs(", a million output tokens cost $", out);
+    kc_html_point_figure(page, "b", "", peak, 0, "usd_per_mtok", KC_ROUND_MONEY);
+  }
+  fputs(".</span></p>\n", out);
+}
+
+/* No series has a peak: nothing was run (`sweep --bill`), or nothing ran within memory. */
+static void write_no_peak(const struct kc_html *page)
+{
+  size_t ran = 0, done = 0;
+  for (size_t row = 0; row < page->point.rows; row++) {
+    if (!isnan(kc_cells_number(&page->point, row, "output_tok_s"))) ran++;
+    if (strcmp(kc_cells_text(&page->point, row, "status"), "done") == 0) done++;
+  }
+  KC_ASSERT(done <= page->point.rows);
+  if (ran == 0 && done > 0) {
+    open_verdict(page, "good");
+    fprintf(page->out, "Nothing was run; of %zu points <b>%zu</b> fit in memory.</span></p>\n",
+            page->point.rows, done);
+    return;
+  }
+  open_verdict(page, "bad");
+  fputs("No point ran within memory.</span></p>\n", page->out);
+}
+
 static void write_peaks(const struct kc_html *page)
 {
   FILE *const out = page->out;
@@ -150,7 +225,9 @@ static void write_peaks(const struct kc_html *page)
   fputs("<table class=\"dense\">\n<caption>The most output of each that memory allows; changes are "
         "against the first</caption>\n<thead><tr><th scope=\"col\">Series</th>"
         "<th scope=\"col\" class=\"n\">tok/s</th><th scope=\"col\" class=\"n\">change</th>"
-        "<th scope=\"col\" class=\"n\">at load</th><th scope=\"col\" class=\"n\">$/Mtok</th>"
+        "<th scope=\"col\" class=\"n\">", out);
+  put_load_heading(page);
+  fputs("</th><th scope=\"col\" class=\"n\">$/Mtok</th>"
         "<th scope=\"col\" class=\"n wide\">change</th><th scope=\"col\" class=\"n\">fit</th></tr>"
         "</thead>\n<tbody>\n", out);
   for (size_t row = 0; row < peak->rows; row++) {
@@ -172,7 +249,7 @@ static void write_peaks(const struct kc_html *page)
 static size_t best_row(const struct kc_html *page)
 {
   size_t best = 0;
-  double most = 0;
+  double most = 0.05; /* less is written as 0.0 % */
   KC_ASSERT(page->peak.rows > 0);
   for (size_t row = 1; row < page->peak.rows && !has_across(page); row++) {
     const double change = kc_cells_number(&page->peak, row, "output_change_percent");
@@ -217,7 +294,9 @@ static void write_starved(const struct kc_html *page)
       kc_html_text(out, kc_cells_text(starved, row, "across"));
     }
     if (has_load(page)) {
-      fputs(" from load ", out);
+      fputs(" from ", out);
+      put_load_heading(page);
+      fputs(" ", out);
       kc_html_text(out, kc_cells_text(starved, row, "load"));
       fputs(" on", out);
     }
@@ -226,15 +305,112 @@ static void write_starved(const struct kc_html *page)
   fputs(".</span></p>\n", out);
 }
 
+/* ---- the SLO ---- */
+
+/* The limits of the scenario as the sweep ran it, in milliseconds; 0 = none. */
+struct limits {
+  double ttft, tpot;
+};
+
+static double limit_in(const struct kc_document *document, const char *key)
+{
+  const struct kc_node *value = kc_node_get(kc_node_get(document->root, "slo"), key);
+  double limit;
+  KC_ASSERT(key != NULL);
+  if (value == NULL || value->kind != KC_NODE_SCALAR) return 0;
+  return kc_parse_double(value->text, strlen(value->text), &limit) && limit > 0 ? limit : 0;
+}
+
+/* None when an axis changes them, or when the text is no scenario: nothing is then said. */
+static struct limits limits_of(const struct kc_html *page)
+{
+  struct kc_document document;
+  struct limits limits = {0};
+  const char *text = question(page, "scenario_text");
+  KC_ASSERT(page->question.rows == 1);
+  if (strstr(question(page, "axes"), "slo") != NULL) return limits;
+  if (kc_document_parse(&document, "scenario", text, strlen(text), NULL) != KC_OK) return limits;
+  bool sound = true;
+  char *sets = strdup(question(page, "sets")), *rest = sets;
+  for (char *set; sound && (set = strsep(&rest, "\n")) != NULL;) {
+    if (set[0] != '\0') sound = kc_document_set(&document, set, NULL) == KC_OK;
+  }
+  if (sound && sets != NULL) {
+    limits.ttft = limit_in(&document, "ttft_p95_ms");
+    limits.tpot = limit_in(&document, "tpot_p95_ms");
+  }
+  free(sets);
+  kc_document_free(&document);
+  return limits;
+}
+
+/* ", first token 1,234 ms against 1,000 ms" when the row misses it. */
+static bool put_miss(const struct kc_html *page, size_t row, const char *column, const char *name,
+                     double limit, bool write)
+{
+  FILE *const out = page->out;
+  const double value = kc_cells_number(&page->peak, row, column);
+  char text[KC_HTML_NUMBER_BYTES];
+  if (limit == 0 || value <= limit) return false;
+  if (!write) return true;
+  fprintf(out, ", %s ", name);
+  kc_html_point_figure(page, "b", "", &page->peak, row, column, KC_ROUND_READING);
+  fprintf(out, " ms against %s ms", kc_html_number(text, limit, KC_ROUND_READING));
+  return true;
+}
+
+static bool put_misses(const struct kc_html *page, size_t row, struct limits limits, bool write)
+{
+  const bool first = put_miss(page, row, "ttft_p95_ms", "first token p95", limits.ttft, write);
+  const bool each = put_miss(page, row, "tpot_p95_ms", "each token p95", limits.tpot, write);
+  KC_ASSERT(row < page->peak.rows);
+  return first || each;
+}
+
+/* Which series keep the scenario's limits at their peak, and what the others miss. */
+static void write_slo(const struct kc_html *page)
+{
+  FILE *const out = page->out;
+  const struct limits limits = limits_of(page);
+  const size_t rows = page->peak.rows;
+  size_t kept = 0;
+  if (has_across(page) || rows == 0 || (limits.ttft == 0 && limits.tpot == 0)) return;
+  for (size_t row = 0; row < rows; row++) kept += put_misses(page, row, limits, false) ? 0 : 1;
+  KC_ASSERT(kept <= rows);
+  open_verdict(page, kept == rows ? "good" : kept > 0 ? "warn" : "bad");
+  fputs(rows == 1   ? kept == 0 ? "The SLO is missed" : "The SLO is kept"
+        : kept == 0 ? "None keeps the SLO"
+                    : "The SLO is kept by", out);
+  if (rows == 1) put_misses(page, 0, limits, true);
+  for (size_t row = 0, shown = 0; rows > 1 && row < rows; row++) {
+    if (put_misses(page, row, limits, false)) continue;
+    fputs(shown++ > 0 ? ", <b>" : " <b>", out);
+    kc_html_text(out, kc_cells_text(&page->peak, row, "label"));
+    fputs("</b>", out);
+  }
+  fputs(is_load(page) ? " at the peak of each." : ".", out);
+  for (size_t row = 0; rows > 1 && row < rows; row++) {
+    if (!put_misses(page, row, limits, false)) continue;
+    fputs(" It is missed by <b>", out);
+    kc_html_text(out, kc_cells_text(&page->peak, row, "label"));
+    fputs("</b>", out);
+    put_misses(page, row, limits, true);
+    fputs(".", out);
+  }
+  fputs("</span></p>\n", out);
+}
+
 void kc_html_sweep_answer(struct kc_html *page)
 {
   KC_ASSERT(page->spec->sweep);
   fprintf(page->out, "<section>\n<h2>%s</h2>\n", page->spec->runs ? "The sweep" : "The answer");
+  write_slo(page);
   if (page->peak.rows == 0) {
-    fputs("<p class=\"verdict bad\"><span class=\"sign\" aria-hidden=\"true\">✕</span><span>No "
-          "point ran within memory.</span></p>\n", page->out);
+    write_no_peak(page);
   } else if (best_row(page) > 0) {
     write_gain(page, best_row(page));
+  } else if (!has_across(page)) {
+    write_most(page);
   }
   write_unfit(page);
   write_starved(page);
@@ -278,7 +454,7 @@ void kc_html_sweep_points(struct kc_html *page)
   if (shown < rows) {
     fprintf(out, "The first %zu of %zu points; the rest is in the database. ", shown, rows);
   }
-  fputs("Load: ", out);
+  fputs("The axis of the pictures: ", out);
   kc_html_text(out, question(page, "load_title"));
   if (has_across(page)) {
     fputs("; across: ", out);
@@ -286,7 +462,9 @@ void kc_html_sweep_points(struct kc_html *page)
   }
   fputs("</caption>\n<thead><tr><th scope=\"col\">Series</th>", out);
   if (has_across(page)) fputs("<th scope=\"col\" class=\"n\">across</th>", out);
-  fputs("<th scope=\"col\" class=\"n\">load</th><th scope=\"col\">region</th><th scope=\"col\" "
+  fputs("<th scope=\"col\" class=\"n\">", out);
+  put_load_heading(page);
+  fputs("</th><th scope=\"col\">region</th><th scope=\"col\" "
         "class=\"n\">tok/s</th><th scope=\"col\" class=\"n wide\">TTFT p95, ms</th>"
         "<th scope=\"col\" class=\"n\">TPOT p95, ms</th><th scope=\"col\" class=\"n\">$/Mtok</th>"
         "</tr></thead>\n<tbody>\n", out);

@@ -288,6 +288,54 @@ for change in 'UPDATE plan SET winner = 99999' \
   "$kvcap" db verify changed.db >/dev/null 2>&1 && fail "not noticed: $change"
 done
 
+# What a page says of runs without answers and of limits by class, as `run` says it.
+s="$source_root/scenarios/examples/llama-3.1-8b-h100.yaml"
+told() { # told PAGE PATTERN: in the words of its answer
+  sed -n '/<h2>The answer/,/<h2>Pictures\|<table/p' "$1" | sed 's/<[^>]*>/ /g; s/  */ /g' >words
+  grep -qE -- "$2" words || fail "$1 does not say \"$2\" but: $(cut -c1-500 words)"
+}
+"$kvcap" run "$s" --set workload.limit=50 --set workload.timeout=1ms --db odd.db >/dev/null 2>&1
+"$kvcap" report odd.db --html odd.html >/dev/null || fail "the page of timeouts"
+told odd.html 'time to first token is missed, as 50 requests had no answer'
+told odd.html 'time per output token is met is not known: no request was completed'
+told odd.html 'missed: limit 1,000 ms, 50 without an answer'
+told odd.html 'not known: limit 50 ms'
+grep -q 'no limit stated\|: met' odd.html && fail "odd.html: a limit that is met, or none"
+"$kvcap" run "$s" --set workload.limit=20 --set pools.serve.scheduler.max_model_len=10 \
+  --db odd.db >/dev/null 2>&1
+"$kvcap" report odd.db --html odd.html >/dev/null || fail "the page of rejections"
+told odd.html 'First token, p95 – ms not known: limit 1,000 ms'
+"$kvcap" run "$(dirname "$s")/glm-5.2-agents-8xh200.yaml" --db odd.db >/dev/null 2>&1
+"$kvcap" report odd.db --html odd.html >/dev/null || fail "the page of classes"
+told odd.html 'Classes state limits of their own: [0-9,]+ of 1,200 requests'
+told odd.html 'limits by class'
+grep -q 'No latency limit\|no limit stated' odd.html && fail "odd.html: classes have no limits"
+grep -q 'The picture samples the run; its highest values lie between the samples' odd.html ||
+  fail "odd.html: peaks that no picture shows"
+
+# A sweep that runs nothing, one of which no point has memory enough, and one of layouts.
+"$kvcap" sweep "$s" --bill --vary pools.serve.gpu=h100,h200 --db odd-sweep.db >/dev/null 2>&1
+"$kvcap" report odd-sweep.db --sweep 1 --html odd.html >/dev/null || fail "the page of bills"
+told odd.html 'Nothing was run; of 2 points 2 fit in memory'
+precision() { "$kvcap" precision "$s" --weights scenario --kv bf16,fp8-e4m3 "$@"; }
+precision --set workload.rate=60 --db odd-sweep.db >text 2>/dev/null
+"$kvcap" report odd-sweep.db --sweep 2 --html odd.html >/dev/null || fail "the page of an overload"
+told odd.html 'None keeps the SLO. It is missed by KV bf16 , first token p95 [0-9,]+ ms against'
+grep -q '^No precision keeps the SLO' text || fail "precision: $(tail -n 5 text)"
+pattern='s/^+\([0-9.]*\) % throughput, \(-[0-9.]*\) % cost.*/\1 % , a token costs \2/p'
+gain="$(sed -n "$pattern" text)"
+[ -n "$gain" ] || fail "no gain in $(tail -n 2 text)"
+told odd.html "output .$gain %"
+precision --db odd-sweep.db --set slo.tpot_p95_ms=10 >/dev/null 2>&1
+"$kvcap" report odd-sweep.db --sweep 3 --html odd.html >/dev/null || fail "the page of a small load"
+told odd.html 'The SLO is kept by KV fp8-e4m3 .* It is missed by KV bf16 , each token p95 10.5 ms'
+told odd.html 'None gives noticeably more output than KV bf16'
+"$kvcap" sweep "$s" --set workload.limit=100 --vary pools.serve.parallel.tensor=1,2,4 \
+  --db odd-sweep.db >/dev/null 2>&1
+"$kvcap" report odd-sweep.db --sweep 4 --html odd.html >/dev/null || fail "the page of layouts"
+told odd.html 'The most output: [0-9,]+ tok/s at tensor 4, a million'
+grep -q 'at load\|>load<' odd.html && fail "odd.html calls a tensor degree a load"
+
 # What the page says how to do gives what it says: the same result again.
 sqlite3 runs.db 'SELECT scenario_text FROM run WHERE id = 3' >run-3.yaml
 result="$(sqlite3 runs.db 'SELECT result_sha256 FROM run WHERE id = 3')"
