@@ -9,6 +9,7 @@
 #include "sim/cli/interrupt.h"
 #include "sim/cli/plan_output.h"
 #include "sim/cli/progress.h"
+#include "sim/cli/run_output.h"
 #include "sim/cli/sets.h"
 #include "sim/cli/sweep_setup.h"
 
@@ -162,6 +163,7 @@ static enum kc_err fill_request(struct kc_plan_request *request, const struct ar
   KC_TRY(kc_requirements_parse(request->require, &request->require_count, a->slo.item,
                                a->slo.count, "slo", diag));
   KC_TRY(kc_requirements_agree(request->require, request->require_count, "slo", diag));
+  kc_run_note_signs(request->require, request->require_count);
   for (int id = 0; id < KC_AXES; id++) {
     if (!a->axis_given[id]) continue;
     KC_TRY(kc_space_axis_parse(&request->space, (enum kc_plan_axis_id)id, a->axis[id], diag));

@@ -330,6 +330,7 @@ int kc_cmd_run(int argc, char **argv)
     return kc_cli_fail(&bad);
   }
   if (kc_run_demands_parse(&a.demands, &a.require, &bad) != KC_OK) return kc_cli_fail(&bad);
+  kc_run_note_signs(a.demands.item, a.demands.count);
   struct kc_diag_list *problems = calloc(1, sizeof *problems);
   struct kc_scenario *scenario = calloc(1, sizeof *scenario);
   int status = 8;

@@ -6,6 +6,7 @@
 #include "sim/cli/cli.h"
 #include "sim/cli/plan_output.h"
 #include "sim/cli/run_output.h"
+#include "sim/plan/judge.h"
 
 enum { NONE = UINT32_MAX, UNIT_FIGURES = 3 };
 
@@ -120,12 +121,14 @@ static void print_load(const struct kc_plan_run *run)
          100 * figures->value[KC_FIGURE_KV_PEAK_SHARE]);
 }
 
-static void print_token_price(const struct kc_plan_run *run, const char *before)
+static void print_token_price(const struct kc_plan *plan, const struct kc_plan_run *run,
+                              const char *before)
 {
   char usd[KC_FIGURE_TEXT_BYTES];
   if (!run->result.figures.known[KC_FIGURE_USD_PER_MTOK]) return;
-  printf("%s%s per million output tokens", before,
-         known_text(&run->result.figures, KC_FIGURE_USD_PER_MTOK, usd));
+  printf("%s%s per million output tokens%s", before,
+         known_text(&run->result.figures, KC_FIGURE_USD_PER_MTOK, usd),
+         plan->base.scenario.price.cold_start_ps > 0 ? ", cold starts included" : "");
 }
 
 static void print_winner(const struct kc_plan_answer *answer)
@@ -137,7 +140,7 @@ static void print_winner(const struct kc_plan_answer *answer)
   printf("  %-15s %s\n", "deployment", kc_plan_hardware(plan, &run->probe, text));
   printf("  %-15s %s\n", "", settings(&plan->columns[run->probe.column], text));
   printf("  %-15s %s", "price", price_text(plan, &run->probe, text));
-  if (answer->bought.run == plan->winner) print_token_price(bought, ", ");
+  if (answer->bought.run == plan->winner) print_token_price(plan, bought, ", ");
   printf("\n");
   print_figures(plan, run);
   print_load(run);
@@ -148,7 +151,7 @@ static void print_winner(const struct kc_plan_answer *answer)
       printf("%s%s %s", i == 0 ? "" : ", ", kc_figure_name(figure),
              known_text(&bought->result.figures, figure, text));
     }
-    print_token_price(bought, plan->require_count > 0 ? ", " : "");
+    print_token_price(plan, bought, plan->require_count > 0 ? ", " : "");
     printf("\n");
   }
 }
@@ -377,7 +380,8 @@ static void print_lost(const struct kc_plan *plan, const struct kc_plan_lost *lo
 /* A part of what was asked that somebody can do, for the next try. */
 static void print_possible(const struct kc_plan *plan, const struct kc_plan_run *run)
 {
-  if (run->result.status != KC_POINT_DONE || run->worst < 0) return;
+  const double lost = kc_judge_lost(&run->result.figures);
+  if (run->result.status != KC_POINT_DONE || run->worst < 0 || lost >= 1) return;
   printf("  %-22s", "would be met");
   for (uint32_t i = 0; i < plan->require_count; i++) {
     const struct kc_requirement *require = &plan->require[i];
@@ -391,6 +395,7 @@ static void print_possible(const struct kc_plan *plan, const struct kc_plan_run 
     printf(" --slo '%s%s%.*f'", kc_figure_name(require->figure), kc_require_sign(require->sense),
            decimals, limit);
   }
+  if (lost > plan->request.lost) printf(" --lost %.2f", 100 * lost + 0.005);
   printf("\n");
 }
 

@@ -36,6 +36,9 @@ void kc_run_groups_print(const struct kc_run *run);
  * run, in JSON and for people; how many it missed. */
 enum kc_err kc_run_demands_parse(struct kc_run_demands *demands, const struct kc_option_list *texts,
                                  struct kc_diag *diag);
+/* A note for each requirement that asks for more of a figure of which less is better, or the other
+ * way round: it is taken as it stands, and is seldom meant. */
+void kc_run_note_signs(const struct kc_requirement *require, uint32_t count);
 json_t *kc_run_demands_json(const struct kc_run_demands *demands, const struct kc_run *run);
 void kc_run_demands_print(const struct kc_run_demands *demands, const struct kc_run *run);
 uint32_t kc_run_demands_missed(const struct kc_run_demands *demands, const struct kc_run *run);

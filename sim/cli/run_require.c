@@ -12,6 +12,16 @@ enum kc_err kc_run_demands_parse(struct kc_run_demands *demands, const struct kc
                                "require", diag);
 }
 
+void kc_run_note_signs(const struct kc_requirement *require, uint32_t count)
+{
+  for (uint32_t i = 0; i < count; i++) {
+    const bool low = kc_require_wants_low(require[i].sense);
+    if (low == (kc_figure_better(require[i].figure) == KC_BETTER_LOWER)) continue;
+    kc_cli_note("%s asks for %s of a figure of which %s is better; is %s meant?", require[i].text,
+                low ? "less" : "more", low ? "more" : "less", low ? ">=" : "<=");
+  }
+}
+
 /* True when more requests had no answer than a percentile leaves out: what was answered meets it,
  * all requests do not. */
 static bool lost_too_many(const struct kc_requirement *r, const struct kc_run *run)
