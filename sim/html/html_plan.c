@@ -202,7 +202,11 @@ static void write_verdict(const struct kc_html *page)
   const size_t row = shown_row(page);
   fprintf(out, "<p class=\"verdict %s\"><span class=\"sign\" aria-hidden=\"true\">%s</span><span>",
           found ? "good" : "bad", found ? "✓" : "✕");
-  if (!found) fputs("Nothing that may be bought meets this. ", out);
+  if (!found) {
+    fputs(plan_number(page, "candidates") == 0
+              ? "The limits of what may be bought leave no candidate. "
+              : "Nothing that may be bought meets this. ", out);
+  }
   if (row != SIZE_MAX) {
     if (!found) fputs("The best there is: ", out);
     write_hardware(page, row);
@@ -442,6 +446,7 @@ void kc_html_plan_tried(struct kc_html *page)
   const size_t rows = page->tried.rows;
   const size_t shown = rows < TRIED_SHOWN_MAX ? rows : TRIED_SHOWN_MAX;
   KC_ASSERT(page->spec->plan);
+  if (rows == 0) return;
   fputs("<section>\n<h2>Candidates that were run</h2>\n<table class=\"dense\">\n<caption>", out);
   if (shown < rows) {
     fprintf(out, "The first %zu of %zu; the rest is in the database. ", shown, rows);

@@ -18,9 +18,14 @@ struct dots {
   double limit;
 };
 
+static bool is_priced(const struct kc_html *page)
+{
+  return kc_html_most(&page->tried, "usd_hour") > 0;
+}
+
 static const char *price_column(const struct kc_html *page)
 {
-  return kc_html_most(&page->tried, "usd_hour") > 0 ? "usd_hour" : "gpus";
+  return is_priced(page) ? "usd_hour" : "gpus";
 }
 
 static bool belongs(const struct dots *dots, size_t row)
@@ -101,7 +106,8 @@ static void write_limits(struct kc_html *page)
     const struct dots dots = {&page->value, "value", price_column(page),
                               kc_cells_number(limit, i, "position"),
                               kc_cells_number(limit, i, "limit_value")};
-    snprintf(title, sizeof title, "Price against %.100s", kc_cells_text(limit, i, "figure"));
+    snprintf(title, sizeof title, "%s against %.100s", is_priced(page) ? "Price" : "GPUs",
+             kc_cells_text(limit, i, "figure"));
     write_dots(page, &dots, title, kc_cells_text(limit, i, "figure"), "limit");
   }
 }
@@ -110,8 +116,9 @@ static void write_used(struct kc_html *page)
 {
   const struct dots dots = {&page->tried, "used_percent", price_column(page), NAN, 100};
   if (page->limit.rows == 0) return;
-  write_dots(page, &dots, "Price against the nearest limit", "percent of the worst limit used",
-             "100 %");
+  write_dots(page, &dots,
+             is_priced(page) ? "Price against the nearest limit" : "GPUs against the nearest limit",
+             "percent of the worst limit used", "100 %");
 }
 
 /* ---- bars of parts ---- */
@@ -203,6 +210,7 @@ void kc_html_plan_pictures(struct kc_html *page)
 {
   FILE *const out = page->out;
   KC_ASSERT(page->spec->plan);
+  if (page->tried.rows == 0) return;
   fputs("<section>\n<h2>Pictures of the plan</h2>\n<ul class=\"legend\">\n", out);
   for (size_t series = 0; gpu_of(page, series) != NULL; series++) {
     kc_html_legend_item(page, series, gpu_of(page, series));

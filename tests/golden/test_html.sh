@@ -227,6 +227,17 @@ plan_page found 0 '{"h100": 3.99, "h200": 4.59}' '{"ttft_p95_ms": 1000, "tpot_p9
   --spare 1 --headroom 20
 plan_page nothing 1 '{"h100": 3.99, "h200": 4.59}' '{"ttft_p95_ms": 1, "tpot_p95_ms": 50}' \
   --slo 'ttft_p95_ms<=1' --slo 'tpot_p95_ms<=50' --replicas 1..4
+# A budget that leaves no candidate, and GPUs without a price.
+"$kvcap" plan "$chat" --set workload.limit=40 --budget-usd-hour 1 --db odd.db >/dev/null 2>&1
+"$kvcap" plan "$chat" --set workload.limit=40 --gpu mi300x --objective gpus --db odd.db \
+  >/dev/null 2>&1 || fail "a plan without prices"
+"$kvcap" report odd.db --sweep 1 --html none.html >/dev/null || fail "the page of no candidate"
+grep -q 'leave no candidate' none.html || fail "none.html does not say that nothing is left"
+grep -q 'Candidates that were run\|Pictures' none.html && fail "none.html has empty sections"
+"$kvcap" report odd.db --sweep 2 --html gpus.html >/dev/null || fail "the page without prices"
+check_document gpus.html
+grep -q 'no price known' gpus.html || fail "gpus.html has a price"
+grep -q 'Price against' gpus.html && fail "gpus.html draws prices"
 # The winner is the one of the document, in words and by its number.
 jq -r '.winner | "\(.replicas + .spare)</b> (\(.spare) spare) × \(.gpus / (.replicas + .spare)) \(
   .gpu), tensor \(.tensor), weights \(.weights), KV \(.kv), page \(.page_size), chunk \(.chunk
