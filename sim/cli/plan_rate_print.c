@@ -79,8 +79,12 @@ void kc_rate_print(const struct kc_rate *rate, double tolerance)
     printf("\n");
     print_probe_figures(rate, rate->best);
     if (figures->known[KC_FIGURE_GOODPUT_REQ_S]) {
-      printf("  %-15s %.3f requests a second, %.1f tok/s\n", "goodput",
-             figures->value[KC_FIGURE_GOODPUT_REQ_S], figures->value[KC_FIGURE_OUTPUT_TOK_S]);
+      printf("  %-15s %.3f requests a second\n", "goodput",
+             figures->value[KC_FIGURE_GOODPUT_REQ_S]);
+    }
+    if (figures->known[KC_FIGURE_OUTPUT_TOK_S]) {
+      printf("  %-15s %.1f tok/s, within limits and beyond\n", "all output",
+             figures->value[KC_FIGURE_OUTPUT_TOK_S]);
     }
     printf("  %-15s ", "fails");
     if (rate->above == NONE) {

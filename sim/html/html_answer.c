@@ -246,7 +246,7 @@ static void tile_memory(const struct kc_html *page)
   tile_figure(page, "kv_tokens", KC_ROUND_COUNT, "tokens of KV");
   tile_more(page, "weights ", "weights_gpu_gib", KC_ROUND_TENTH, " + ");
   tile_more(page, "KV ", "kv_budget_gib", KC_ROUND_TENTH, " of ");
-  tile_more(page, "", "memory_gib", KC_ROUND_TENTH, " GiB that a GPU has (nvidia-smi)");
+  tile_more(page, "", "memory_gib", KC_ROUND_TENTH, " GiB a GPU, driver included");
   if (kc_html_cell_number(page, 0, "replicas") > 1) {
     tile_more(page, ", each of ", "replicas", KC_ROUND_COUNT, " replicas");
   }
