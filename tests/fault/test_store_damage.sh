@@ -2,7 +2,7 @@
 # Numbers that nobody stores, in every numeric column of every table: negative, the largest,
 # infinite, nothing, text; one damage at a time, read through every command that reads a database.
 # Any status is right but an assertion (134), a crash (139) and no end (124): what a file says is
-# checked where it is read. KVCAP_SOAK=1 takes every damage, otherwise each column gets one.
+# checked where it is read. KVCAP_SOAK=1 takes every damage, otherwise every other column gets one.
 # timeout: 120
 set -u
 
@@ -78,8 +78,8 @@ while IFS='|' read -r table column type; do
   values=(-1 9223372036854775807 NULL "'text'" 1)
   [ "$type" = REAL ] && values=(-1.5 9e999 -9e999 NULL 1e300)
   for i in "${!values[@]}"; do
-    # Each column gets one of them, another one than its neighbour.
-    [ "$soak" = 1 ] || [ "$i" -eq $((number % 3)) ] || continue
+    # Every other column gets one of them, another one than the one before.
+    [ "$soak" = 1 ] || { [ $((number % 2)) = 0 ] && [ "$i" -eq $((number / 2 % 3)) ]; } || continue
     cp good.db bad.db
     # Refused by the table itself, or not: both are fine.
     sqlite3 bad.db "PRAGMA synchronous = OFF; PRAGMA ignore_check_constraints = ON;
@@ -94,7 +94,7 @@ while IFS='|' read -r table column type; do
 done <columns
 
 # Bytes changed anywhere, from one seed.
-flips=8
+flips=4
 [ "$soak" = 0 ] || flips=1000
 bytes=$(stat -c %s good.db) state=12345
 for ((i = 0; i < flips; i++)); do
@@ -110,7 +110,7 @@ for ((i = 0; i < flips; i++)); do
   read_all "flip $i" plan
 done
 
-[ "$damages" -ge 60 ] || { echo "FAIL: only $damages damages"; failures=$((failures + 1)); }
+[ "$damages" -ge 40 ] || { echo "FAIL: only $damages damages"; failures=$((failures + 1)); }
 
 # What is named when it is found.
 # names STATUS PATTERN SQL COMMAND...
