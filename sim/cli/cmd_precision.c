@@ -145,6 +145,11 @@ int kc_cmd_precision(int argc, char **argv)
     kc_fail(&diag, KC_ERR_USAGE, "--csv and --json cannot be given together");
     return kc_cli_fail(&diag);
   }
+  if (a.database_given && a.slo.count > 0) {
+    kc_fail(&diag, KC_ERR_USAGE, "a database keeps the SLO of the scenario, by which its page "
+            "judges, and not --slo: state it with --set slo.ttft_p95_ms=N or slo.tpot_p95_ms=N");
+    return kc_cli_fail(&diag);
+  }
   kc_cli_sets_fill(&base, &a.sets, a.trace_given ? a.trace : NULL, NULL);
   if (a.trace_given && kc_cli_trace_check(a.trace, path[0], &diag) != KC_OK) {
     return kc_cli_fail(&diag);

@@ -120,7 +120,7 @@ static void print_demand(const struct kc_requirement *r, const struct kc_require
   printf("%s, %s", o->met ? "met" : "MISSED", kc_figure_text(r->figure, o->value, text));
   const double over = o->value - r->limit;
   if (lost_too_many(r, run)) {
-    printf(" of what was answered: %llu of %llu requests had no answer, more than it leaves out\n",
+    printf(" of those that got so far; %llu of %llu requests had no answer\n",
            (unsigned long long)kc_run_lost(run),
            (unsigned long long)run->result.summary.requests_total);
     return;

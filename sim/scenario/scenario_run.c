@@ -238,7 +238,7 @@ static enum kc_err prepare_workload(struct kc_run *run, struct kc_diag *diag)
 
 /* ---- the pool ---- */
 
-/* What requests of the workload hold in the mean: bytes of bounded layers, tokens. */
+/* What the workload's requests hold in the mean: bytes of bounded layers; tokens, by pages. */
 struct mean_request {
   double bounded_bytes, tokens;
 };
@@ -249,13 +249,14 @@ static struct mean_request mean_request(const struct kc_run *run)
   const struct kc_workload_spec *work = &run->scenario->workload;
   const struct kc_request *rows = run->sessions ? run->rows : run->requests;
   const uint64_t count = work->is_closed ? 1 : run->request_count;
+  const uint64_t page = pool->sched.page_size;
   uint64_t bytes = 0, tokens = 0;
   KC_ASSERT(rows != NULL && count > 0);
   for (uint64_t i = 0; i < count; i++) {
     const uint64_t length = work->is_closed
                                 ? (uint64_t)work->closed.input_tokens + work->closed.output_tokens
                                 : (uint64_t)rows[i].input_tokens + rows[i].output_tokens;
-    tokens += length;
+    tokens += (length + page - 1) / page * page;
     bytes += kc_fit_bounded_bytes(&run->fit, &run->scenario->model, &pool->precision,
                                   &pool->memory, length > 0 ? length : 1);
   }
@@ -273,13 +274,27 @@ static void take_bounded(struct kc_run *run)
   const double each = mean.bounded_bytes + mean.tokens * (double)fit->kv_token_bytes;
   const double together = (double)fit->kv_budget_bytes / each;
   KC_ASSERT(each > 0);
-  if (together < run->max_running) {
-    run->max_running = together > 1 ? (uint32_t)together : 1;
+  run->bounded_requests = run->max_running;
+  if (work->is_closed && work->closed.concurrency < run->bounded_requests) {
+    run->bounded_requests = work->closed.concurrency;
+  }
+  if (together < run->bounded_requests) {
+    run->bounded_requests = together > 1 ? (uint32_t)together : 1;
+    run->max_running = run->bounded_requests;
     run->bounded_limit = true;
   }
-  const uint32_t most = work->is_closed ? work->closed.concurrency : UINT32_MAX;
-  run->bounded_requests = run->max_running < most ? run->max_running : most;
   run->bounded_bytes = (uint64_t)((double)run->bounded_requests * mean.bounded_bytes);
+}
+
+/* Pages of the requests that fit with their windows in a closed loop: what is left beside them
+ * might hold the pages of one more, but not its windows, and is no part of the pool. */
+static uint64_t closed_pages(const struct kc_run *run)
+{
+  const struct kc_closed_config *closed = &run->scenario->workload.closed;
+  const uint64_t page = pool_of(run)->sched.page_size;
+  const uint64_t length = (uint64_t)closed->input_tokens + closed->output_tokens;
+  KC_ASSERT(run->bounded_limit && run->bounded_requests > 0);
+  return run->bounded_requests * ((length + page - 1) / page);
 }
 
 static enum kc_err size_pool(struct kc_run *run, struct kc_diag *diag)
@@ -296,7 +311,10 @@ static enum kc_err size_pool(struct kc_run *run, struct kc_diag *diag)
                       run->bounded_requests, (unsigned long long)run->bounded_bytes,
                       (unsigned long long)run->fit.kv_budget_bytes);
   }
-  const uint64_t pages = run->fit.pages - taken;
+  uint64_t pages = run->fit.pages - taken;
+  if (run->bounded_limit && run->scenario->workload.is_closed && closed_pages(run) < pages) {
+    pages = closed_pages(run);
+  }
   if (pages > KC_POOL_PAGES_MAX) {
     return kc_fail_at(diag, KC_ERR_LIMIT, run->scenario->path, 0, 0,
                       "the pool would have %llu pages; at most %u are supported: raise "

@@ -42,6 +42,19 @@ jq -e '(12 * 512 * 300000 + 36 * 512 * 8192) as $each |
   .max_running <= .bounded_requests and .max_running >= .bounded_requests - 1' out >/dev/null ||
   fail "windows of long requests: $(jq -c '{bounded_requests, bounded_bytes, max_running}' out)"
 
+# One more than fits is out of memory, as fit says; as many as fit are not.
+long=(--set workload.closed.input=60000 --set workload.closed.output=500
+  --set pools.serve.role=decode --set pools.serve.parallel.tensor=2)
+expect 0 '' "$kvcap" fit scout.yaml --set pools.serve.parallel.tensor=2 --context 60500 --json
+most=$(jq .concurrency_max out)
+for requests in "$most" $((most + 1)); do
+  expect 0 '' "$kvcap" run scout.yaml "${long[@]}" --set "workload.closed.concurrency=$requests" \
+    --set "workload.closed.requests=$requests" --json
+  said=$(jq '.oom != null' out)
+  [ "$said" = "$([ "$requests" -gt "$most" ] && echo true || echo false)" ] ||
+    fail "$requests requests where $most fit: out of memory $said"
+done
+
 # The default of 1,024 requests whose windows are more than the memory runs all the same.
 expect 0 '' "$kvcap" run scout.yaml --set workload.closed=null \
   --set "workload.trace=$source_root/traces/samples/tiny.csv"
