@@ -19,6 +19,7 @@
 #include "sim/cli/figures.h"
 #include "sim/cli/report_sweep.h"
 #include "sim/html/html_page.h"
+#include "sim/plan/rate.h"
 
 enum { REPORT_SCHEMA = 1, RUNS_MAX = 64, TEXT_BYTES_MAX = 1 << 20 };
 
@@ -188,10 +189,35 @@ static enum kc_err choose_runs(struct report *report, const char *runs, struct k
   return err;
 }
 
+/* A sweep that a search for the highest rate ran, by its name: its points are no grid. */
+struct rate_search {
+  int64_t id;
+  bool found;
+};
+
+static enum kc_err look_for_rate(void *context, const struct kc_sweep_brief *sweep)
+{
+  struct rate_search *search = context;
+  const bool named = strncmp(sweep->name, KC_RATE_NAME, strlen(KC_RATE_NAME)) == 0;
+  search->found = search->found || (sweep->id == search->id && named);
+  return KC_OK;
+}
+
+static enum kc_err check_sweep(struct kc_store *store, int64_t id, struct kc_diag *diag)
+{
+  struct rate_search search = {.id = id};
+  KC_TRY(kc_store_each_sweep(store, look_for_rate, &search, diag));
+  if (!search.found) return KC_OK;
+  return kc_fail(diag, KC_ERR_INPUT, "sweep %lld is what a search for the highest rate ran, which "
+                 "neither a page nor a figure tells: kvcap plan --max-rate with the same --db "
+                 "prints its answer again", (long long)id);
+}
+
 static enum kc_err choose_sweep(struct report *report, const struct report_arguments *arguments,
                                 struct kc_diag *diag)
 {
   char *sweep_sql, *plan_sql = NULL;
+  KC_TRY(check_sweep(report->store, (int64_t)arguments->sweep, diag));
   KC_TRY(read_text(report, "sql/sweep", ".sql", &sweep_sql, diag));
   enum kc_err err = read_text(report, "sql/plan", ".sql", &plan_sql, diag);
   if (err == KC_OK) {

@@ -45,7 +45,7 @@ static enum kc_err begin_stored(struct finding *finding, struct kc_diag *diag)
   char name[160], axes[KC_REQUIREMENTS_MAX * KC_REQUIREMENT_BYTES + 96];
   size_t used = 0;
   if (request->store == NULL) return KC_OK;
-  snprintf(name, sizeof name, "highest rate: %s", rate->base.scenario.name);
+  snprintf(name, sizeof name, KC_RATE_NAME "%s", rate->base.scenario.name);
   for (uint32_t i = 0; i < rate->require_count; i++) {
     used += (size_t)snprintf(axes + used, sizeof axes - used, "%s\n", rate->require[i].text);
   }

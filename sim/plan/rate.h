@@ -15,6 +15,9 @@
 
 enum { KC_RATE_PROBES_MAX = 64, KC_RATE_UNIT = 1000, KC_RATE_DOUBLINGS = 12 };
 
+/* How the name of a stored search begins; the scenario's own follows. */
+#define KC_RATE_NAME "highest rate: "
+
 struct kc_rate_request {
   const char *path;
   const char *const *sets; /* at most KC_SWEEP_BASE_SETS_MAX */
