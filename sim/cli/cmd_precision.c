@@ -2,9 +2,11 @@
  *
  *   --weights, --kv, --concurrency --precision_table.h--> sweep --> table (precision_print.c)
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sim/cli/cli.h"
 #include "sim/cli/interrupt.h"
@@ -22,6 +24,8 @@ struct arguments {
   uint32_t threads;
   char database[KC_DIAG_PATH_BYTES];
   bool database_given;
+  char plot[KC_DIAG_PATH_BYTES];
+  bool plot_given;
   bool csv, json;
 };
 
@@ -55,6 +59,9 @@ static const struct kc_option options[] = {
      .help = "Points at once; 0 = one for each processor. Results do not depend on it."},
     {.key = "db", TEXT(database), .values = "FILE", .bare = "kvcap.db",
      .help = "Keep the points, a sweep, in this database, and take from it those it has."},
+    {.key = "plot", TEXT(plot), .values = "FOLDER",
+     .help = "Draw the table there, too: output, price and memory of each precision, and how much "
+             "they change; with --db, kvcap report does."},
     {.key = "csv", .type = KC_OPTION_FLAG, .offset = FIELD(csv),
      .help = "Print CSV, a line for each precision."},
     {.key = "json", .type = KC_OPTION_FLAG, .offset = FIELD(json),
@@ -126,10 +133,49 @@ static int run(struct running *running, struct kc_sweep *sweep, const struct arg
   }
   fflush(stdout);
   if (err != KC_OK) status = kc_cli_fail(&diag);
-  if (a->database_given) kc_sweep_tell_stored(a->database, &totals);
+  if (a->database_given && !a->plot_given) kc_sweep_tell_stored(a->database, &totals);
   if (err == KC_OK && status == 0) status = kc_sweep_status(sweep, &totals);
   kc_store_close(sweep->store);
   return status;
+}
+
+/* The pictures are made of a database, as all are: of one that is gone afterwards. */
+static enum kc_err make_database(struct arguments *a, char folder[64], struct kc_diag *diag)
+{
+  if (a->database_given) {
+    return kc_fail(diag, KC_ERR_USAGE, "--db keeps the points, of which kvcap report draws; --plot "
+                   "is for a table that is not kept");
+  }
+  snprintf(folder, 64, "/tmp/kvcap-precision-XXXXXX");
+  if (mkdtemp(folder) == NULL) {
+    return kc_fail(diag, KC_ERR_FILE, "no folder can be made in /tmp: %s", strerror(errno));
+  }
+  snprintf(a->database, sizeof a->database, "%s/points.db", folder);
+  a->database_given = true;
+  return KC_OK;
+}
+
+static int draw(const struct arguments *a, int status)
+{
+  char report[] = "report", sweep[] = "--sweep", one[] = "1", out[] = "--out";
+  char database[KC_DIAG_PATH_BYTES], folder[KC_DIAG_PATH_BYTES];
+  snprintf(database, sizeof database, "%s", a->database);
+  snprintf(folder, sizeof folder, "%s", a->plot);
+  char *argv[] = {report, database, sweep, one, out, folder, NULL};
+  if (status != 0) return status;
+  fflush(stdout); /* the table first */
+  return kc_cmd_report(6, argv);
+}
+
+static void remove_database(const struct arguments *a, const char *folder)
+{
+  static const char *const ends[] = {"", "-wal", "-shm"};
+  char path[KC_DIAG_PATH_BYTES + 8];
+  for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+    snprintf(path, sizeof path, "%s%s", a->database, ends[i]);
+    (void)unlink(path);
+  }
+  (void)rmdir(folder);
 }
 
 int kc_cmd_precision(int argc, char **argv)
@@ -143,6 +189,11 @@ int kc_cmd_precision(int argc, char **argv)
   if (status >= 0) return status;
   if (a.csv && a.json) {
     kc_fail(&diag, KC_ERR_USAGE, "--csv and --json cannot be given together");
+    return kc_cli_fail(&diag);
+  }
+  if (a.plot_given && (a.csv || a.json)) {
+    kc_fail(&diag, KC_ERR_USAGE, "--plot names its files on standard output and does not go with "
+            "--csv or --json");
     return kc_cli_fail(&diag);
   }
   if (a.database_given && a.slo.count > 0) {
@@ -164,7 +215,12 @@ int kc_cmd_precision(int argc, char **argv)
                            .shard = 1, .shards = 1, .threads = kc_sweep_threads(a.threads),
                            .version = KVCAP_VERSION, .interrupted = kc_interrupt_wanted,
                            .context = &running, .emit = take, .progress = show_progress};
+  char folder[64] = "";
   if (kc_precision_table_open(&running.table, &question, &diag) != KC_OK) {
+    return kc_cli_fail(&diag);
+  }
+  if (a.plot_given && make_database(&a, folder, &diag) != KC_OK) {
+    kc_precision_table_close(&running.table);
     return kc_cli_fail(&diag);
   }
   sweep.inputs = kc_inputs_create();
@@ -176,5 +232,8 @@ int kc_cmd_precision(int argc, char **argv)
   }
   kc_inputs_destroy(sweep.inputs);
   kc_precision_table_close(&running.table);
+  if (folder[0] == '\0') return status;
+  status = draw(&a, status);
+  remove_database(&a, folder);
   return status;
 }

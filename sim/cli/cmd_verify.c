@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sim/cli/cli.h"
 #include "sim/cli/figures.h"
@@ -159,10 +160,16 @@ static enum kc_err plot(const struct verified *all, const struct arguments *a,
                         struct kc_figures *figures, struct kc_diag *diag)
 {
   char path[KC_FIGURE_PATH_BYTES];
+  unsigned series = 0;
   KC_TRY(kc_figures_find(figures, diag));
   KC_TRY(kc_figures_make_out(figures, a->out, diag));
   KC_TRY(kc_figures_join(path, figures->out, "decode_tables", ".csv", diag));
-  KC_TRY(kc_verify_csv(all->file, all->count, path, diag));
+  KC_TRY(kc_verify_csv(all->file, all->count, path, &series, diag));
+  if (series == 0) {
+    (void)unlink(path);
+    kc_cli_note("none of them is a table of decode rates, so there is nothing to draw");
+    return KC_OK;
+  }
   kc_figures_announce(figures, path);
   return kc_figures_draw(figures, "decode_tables", (enum kc_figure_format)a->figure_format, diag);
 }

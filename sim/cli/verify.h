@@ -38,8 +38,8 @@ void kc_verify_print(const struct kc_verify_file *file);
 json_t *kc_verify_json(const struct kc_verify_file *file);
 
 /* Figures of runs at a stated concurrency as CSV, for reports/plots/decode_tables.gp: one series a
- * file. */
+ * file that has any; *series_count is their number. */
 enum kc_err kc_verify_csv(const struct kc_verify_file *files, size_t count, const char *path,
-                          struct kc_diag *diag);
+                          unsigned *series_count, struct kc_diag *diag);
 
 #endif

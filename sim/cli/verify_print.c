@@ -179,7 +179,7 @@ static void put_cell(FILE *out, const char *text)
 }
 
 enum kc_err kc_verify_csv(const struct kc_verify_file *files, size_t count, const char *path,
-                          struct kc_diag *diag)
+                          unsigned *series_count, struct kc_diag *diag)
 {
   FILE *out;
   KC_TRY(kc_file_create(&out, path, diag));
@@ -200,5 +200,6 @@ enum kc_err kc_verify_csv(const struct kc_verify_file *files, size_t count, cons
     }
     series += any;
   }
+  *series_count = series;
   return kc_file_finish(out, path, diag);
 }

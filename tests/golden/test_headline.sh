@@ -36,6 +36,13 @@ for file in two three; do
 done
 grep -q '10 of them there before' err || fail "points were computed again: $(cat err)"
 
+# The picture, by the same command.
+"$kvcap" precision "${headline[@]}" --plot plots >drawn 2>err || fail "$(cat err)"
+head -n "$(wc -l <one)" drawn | cmp -s - one || fail "the table with pictures is another one"
+for picture in sweep_gain sweep_peak sweep_memory; do
+  [ "$(head -c 4 plots/$picture.png | tail -c 3)" = PNG ] || fail "no picture $picture"
+done
+
 # A model that nobody measured; K and V apart; a trace; a list of weights by class.
 "$kvcap" precision "$source_root/scenarios/examples/llama-3.1-8b-h100.yaml" \
   --set workload.limit=50 --csv >csv 2>err || fail "$(cat err)"
