@@ -92,13 +92,6 @@ ORDER BY u.position, r.position;
 
 -- The lines of the question, each an option of `kvcap plan`: `name` is "" for a requirement.
 CREATE TEMP VIEW IF NOT EXISTS plan_option AS
-WITH RECURSIVE line (place, text, rest) AS (
-  SELECT 0, '', axes || char(10) FROM chosen_sweep JOIN sweep ON sweep.id = sweep_id
-  UNION ALL
-  SELECT place + 1, substr(rest, 1, instr(rest, char(10)) - 1),
-         substr(rest, instr(rest, char(10)) + 1)
-  FROM line WHERE rest <> '' AND place < 1000
-)
 SELECT place, iif(text GLOB '*[<>]*', '', substr(text, 1, instr(text, '=') - 1)) AS name,
        iif(text GLOB '*[<>]*', text, substr(text, instr(text, '=') + 1)) AS value
-FROM line WHERE text <> '' AND text NOT GLOB 'spare=* headroom=*' ORDER BY place;
+FROM sweep_line WHERE text <> '' AND text NOT GLOB 'spare=* headroom=*' ORDER BY place;

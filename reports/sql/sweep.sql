@@ -60,16 +60,21 @@ SELECT key, value, amount,
        row_number() OVER (PARTITION BY key ORDER BY amount, first_number) - 1 AS place
 FROM value;
 
--- Labels of the cases (`--case "LABEL: ..."`): lines of the axes' text between "axis case" and the
--- next axis. Of labels in parts ("weights fp8, KV bf16") the parts that all share are left out.
-CREATE TEMP VIEW IF NOT EXISTS sweep_case AS
+-- The lines of the sweep's question, or of a plan's, from 1.
+CREATE TEMP VIEW IF NOT EXISTS sweep_line AS
 WITH RECURSIVE line (place, text, rest) AS (
   SELECT 0, '', axes || char(10) FROM chosen_sweep JOIN sweep ON sweep.id = sweep_id
   UNION ALL
   SELECT place + 1, substr(rest, 1, instr(rest, char(10)) - 1),
          substr(rest, instr(rest, char(10)) + 1)
   FROM line WHERE rest <> '' AND place < 100000
-),
+)
+SELECT place, text FROM line WHERE place > 0;
+
+-- Labels of the cases (`--case "LABEL: ..."`): lines of the axes' text between "axis case" and the
+-- next axis. Of labels in parts ("weights fp8, KV bf16") the parts that all share are left out.
+CREATE TEMP VIEW IF NOT EXISTS sweep_case AS
+WITH RECURSIVE line (place, text) AS MATERIALIZED (SELECT place, text FROM sweep_line),
 whole (number, label) AS MATERIALIZED (
   SELECT row_number() OVER (ORDER BY place) - 1, trim(substr(text, 1, instr(text, ': ') - 1))
   FROM line

@@ -140,17 +140,22 @@ static int run(struct running *running, struct kc_sweep *sweep, const struct arg
 }
 
 /* The pictures are made of a database, as all are: of one that is gone afterwards. */
-static enum kc_err make_database(struct arguments *a, char folder[64], struct kc_diag *diag)
+static enum kc_err make_database(struct arguments *a, char folder[KC_DIAG_PATH_BYTES],
+                                 struct kc_diag *diag)
 {
+  const char *place = getenv("TMPDIR");
+  if (place == NULL || place[0] == '\0') place = "/tmp";
   if (a->database_given) {
     return kc_fail(diag, KC_ERR_USAGE, "--db keeps the points, of which kvcap report draws; --plot "
                    "is for a table that is not kept");
   }
-  snprintf(folder, 64, "/tmp/kvcap-precision-XXXXXX");
-  if (mkdtemp(folder) == NULL) {
-    return kc_fail(diag, KC_ERR_FILE, "no folder can be made in /tmp: %s", strerror(errno));
+  const int length = snprintf(folder, KC_DIAG_PATH_BYTES - 16, "%s/kvcap-precision-XXXXXX", place);
+  if (length >= KC_DIAG_PATH_BYTES - 16 || mkdtemp(folder) == NULL) {
+    return kc_fail(diag, KC_ERR_FILE, "no folder can be made in %.200s (TMPDIR): %s", place,
+                   strerror(errno));
   }
-  snprintf(a->database, sizeof a->database, "%s/points.db", folder);
+  memcpy(a->database, folder, (size_t)length);
+  memcpy(a->database + length, "/points.db", sizeof "/points.db");
   a->database_given = true;
   return KC_OK;
 }
@@ -215,7 +220,7 @@ int kc_cmd_precision(int argc, char **argv)
                            .shard = 1, .shards = 1, .threads = kc_sweep_threads(a.threads),
                            .version = KVCAP_VERSION, .interrupted = kc_interrupt_wanted,
                            .context = &running, .emit = take, .progress = show_progress};
-  char folder[64] = "";
+  char folder[KC_DIAG_PATH_BYTES] = "";
   if (kc_precision_table_open(&running.table, &question, &diag) != KC_OK) {
     return kc_cli_fail(&diag);
   }

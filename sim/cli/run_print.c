@@ -442,7 +442,7 @@ static void print_slo(const struct kc_run *run, const char *name, double limit_m
   }
   const double value = (double)s->p95_ps / (double)KC_PS_PER_MS;
   printf("  SLO       %s p95 %.2f ms against %.2f: ", name, value, limit_ms);
-  if (value <= limit_ms && 20 * lost > all) {
+  if (value <= limit_ms && kc_run_lost_beyond(run, 95)) {
     printf("missed, as %s of %s requests had no answer (%s)\n", kc_run_grouped(lost, a),
            kc_run_grouped(all, b), trust_word(run));
     return;

@@ -112,6 +112,12 @@ uint64_t kc_run_lost(const struct kc_run *run)
   return by[KC_STATUS_REJECTED] + by[KC_STATUS_FAILED] + by[KC_STATUS_TIMED_OUT];
 }
 
+bool kc_run_lost_beyond(const struct kc_run *run, unsigned percentile)
+{
+  KC_ASSERT(percentile > 0 && percentile < 100);
+  return 100 * kc_run_lost(run) > (100 - percentile) * run->result.summary.requests_total;
+}
+
 struct kc_run_load kc_run_load_of(const struct kc_run *run)
 {
   const struct kc_summary *s = &run->result.summary;

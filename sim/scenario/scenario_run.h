@@ -119,9 +119,11 @@ struct kc_aggregates kc_run_uniform_step(const struct kc_sched_config *sched, ui
                                          uint64_t context, uint64_t chunk);
 
 /* Requests that ended without an answer: rejected, failed, timed out. One that its client cancelled
- * is none of them. Latencies cover what was answered, so a percentile p of all requests is kept
- * only where no more than 1 - p of them were lost. */
+ * is none of them. */
 uint64_t kc_run_lost(const struct kc_run *run);
+/* Latencies cover what was answered: whether more requests were lost than a percentile (95, say)
+ * leaves out, so that it is none of all requests. */
+bool kc_run_lost_beyond(const struct kc_run *run, unsigned percentile);
 
 /* Prompt tokens found in the cache, of those of requests that held a slot. False where it is not
  * known: prompts are not, or nothing is cached. */

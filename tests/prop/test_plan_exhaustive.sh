@@ -74,11 +74,11 @@ check agents "$examples/glm-5.2-agents-8xh200.yaml" --set model=qwen3-32b \
   --page-size 128,256 --chunk 2048,8192 --max-running 16,64 --replicas 1..8 \
   --slo 'ttft_p95_ms<=1500' --slo 'tpot_p95_ms<=25' --lost 5
 
-check decode "$examples/kimi-k2.6-decode-8xh200.yaml" \
-  --set 'workload.closed={concurrency: 96, input: 10240, output: 60, requests: 96}' \
-  --set price=null \
-  --gpu h200,b200 --tensor 8,16 --kv bf16,fp8-e4m3 --weights scenario,routed_experts=fp8 \
-  --page-size 64,128,256 --chunk scenario --max-running 16,32,64,128 --replicas 1..12 \
+wave=(--set 'workload.closed={concurrency: 96, input: 10240, output: 60, requests: 96}'
+  --set price=null
+  --gpu 'h200,b200' --tensor '8,16' --kv 'bf16,fp8-e4m3' --weights 'scenario,routed_experts=fp8'
+  --page-size '64,128,256' --chunk scenario --max-running '16,32,64,128' --replicas 1..12)
+check decode "$examples/kimi-k2.6-decode-8xh200.yaml" "${wave[@]}" \
   --slo 'tpot_p95_ms<=25' --slo 'output_tok_s>=3500'
 
 check tokens "$examples/llama-3.1-8b-h100.yaml" \
@@ -87,11 +87,7 @@ check tokens "$examples/llama-3.1-8b-h100.yaml" \
   --page-size 256 --chunk 1024,2048,8192 --max-running 16,64,256 --replicas 1..10 \
   --slo 'ttft_p95_ms<=300' --slo 'tpot_p95_ms<=16' --slo 'usd_per_mtok<=0.22'
 
-check loop "$examples/kimi-k2.6-decode-8xh200.yaml" \
-  --set 'workload.closed={concurrency: 96, input: 10240, output: 60, requests: 96}' \
-  --set price=null \
-  --gpu h200,b200 --tensor 8,16 --kv bf16,fp8-e4m3 --weights scenario,routed_experts=fp8 \
-  --page-size 64,128,256 --chunk scenario --max-running 16,32,64,128 --replicas 1..12 \
+check loop "$examples/kimi-k2.6-decode-8xh200.yaml" "${wave[@]}" \
   --slo 'tpot_p95_ms<=25' --slo 'usd_per_mtok<=5'
 
 exit "$failed"
